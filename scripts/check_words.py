@@ -4,7 +4,11 @@ The check reads docstrings, comments and strings of at least two words in src/tw
 blocks, text in backticks and generated pages are left out. `TARGETS` has the target of each word in uses per 1,000
 words. scripts/words.json has the rates of packages above a target; each of these rates is the budget of its package,
 and a package fails 2 % above its budget. A budget may only fall: `--write` stores lower rates. `--list PACKAGE` prints
-each sentence with a counted word. The check ends with status 1 if a package is above a budget.
+each sentence with a counted word.
+
+The pages for users (README.md, docs/*.md, docs/guides/*.md) have a budget of words in all, commands included and
+generated pages and parts left out: `--pages` prints the words of each page. The check ends with status 1 if a package
+or the pages are above a budget.
 """
 
 from __future__ import annotations
@@ -38,6 +42,9 @@ TARGETS = {
 }
 """The most uses of each word per 1,000 words, and its forms."""
 
+USER_WORDS = 30_000
+"""The most words of all pages for users; words are divided by blanks, and words of code count, too."""
+
 GENERATED = {"commands.md", "configuration.md", "ignored-keys.md", "strimzi.md"}
 TOLERANCE = 1.02
 
@@ -56,6 +63,10 @@ _TOKEN = re.compile(
       (?P<string>"{3}(?:[^"\\]+|\\.|"(?!""))*"{3} | '{3}(?:[^'\\]+|\\.|'(?!''))*'{3}
       | "(?:[^"\\\n]+|\\.)*" | '(?:[^'\\\n]+|\\.)*')""",
     re.VERBOSE | re.DOTALL | re.IGNORECASE,
+)
+_GENERATED_PAGE = re.compile(r"^<!-- Generated from ", re.MULTILINE)
+_GENERATED_PART = re.compile(
+    r"^<!-- (\w+)\b(?!:end).*? -->$.*?^<!-- (?:end of \1|\1:end) -->$", re.DOTALL | re.MULTILINE
 )
 _ITEM = re.compile(r"\s*(?:[-*]|\d+\.)\s|#|\|")
 
@@ -234,11 +245,39 @@ def sentences(package: Package) -> Iterator[str]:
         yield f"{file}:{uses[0].line}: {', '.join(dict.fromkeys(use.word for use in uses))}: {sentence}"
 
 
+def user_pages(root: Path) -> dict[str, int]:
+    """The number of words of each page for users, without its generated parts; generated pages are left out."""
+    pages = {}
+    for pattern in ("README.md", "docs/*.md", "docs/guides/*.md"):
+        for path in sorted(root.glob(pattern)):
+            text = path.read_text(encoding="utf-8")
+            if not _GENERATED_PAGE.search(text):
+                pages[str(path.relative_to(root))] = len(_GENERATED_PART.sub("", text).split())
+    return pages
+
+
+def surplus(pages: dict[str, int], most: int) -> Iterator[str]:
+    """A paragraph if the pages have more words than `most`, with the three longest pages."""
+    words = sum(pages.values())
+    if words > most:
+        longest = sorted(pages.items(), key=lambda entry: -entry[1])[:3]
+        yield (
+            f"The {len(pages)} pages for users have {words:,} words, and the budget is {most:,}: {words - most:,} too "
+            f"many\n  longest: {', '.join(f'{name} {count:,}' for name, count in longest)}\n"
+            "  Way out: cut repeated sentences; `python -m scripts.check_words --pages` prints the words of each page."
+        )
+
+
 def main(arguments: list[str], root: Path = ROOT, budgets: Path = BUDGETS) -> int:
     parser = argparse.ArgumentParser(prog="python -m scripts.check_words", description="Counts vague words.")
     parser.add_argument("--list", metavar="PACKAGE", help="print each sentence of PACKAGE with a counted word")
     parser.add_argument("--write", action="store_true", help="store the rates that have fallen")
+    parser.add_argument("--pages", action="store_true", help="print the number of words of each page for users")
     asked = parser.parse_args(arguments)
+    pages = user_pages(root)
+    if asked.pages:
+        print("\n".join(f"{words:6,} {name}" for name, words in {**pages, "all": sum(pages.values())}.items()))
+        return 0
     found = packages(root)
     if asked.list:
         if asked.list not in found:
@@ -251,9 +290,10 @@ def main(arguments: list[str], root: Path = ROOT, budgets: Path = BUDGETS) -> in
         rates = lowered(found, stored)
         budgets.write_text(json.dumps(rates, indent=2, sort_keys=True) + "\n", encoding="utf-8")
         stored = rates
-    wrong = list(problems(found, stored or {}))
+    wrong = [*problems(found, stored or {}), *surplus(pages, USER_WORDS)]
     above = sum(package.rate(word) > target for package in found.values() for word, (target, _) in TARGETS.items())
-    print("\n".join(wrong) or f"Each package keeps its budgets of words; {above} rates are above their targets.")
+    kept = f"{len(pages)} pages for users have {sum(pages.values()):,} of {USER_WORDS:,} words"
+    print("\n".join(wrong) or f"Each package keeps its budgets; {above} rates are above their targets; {kept}.")
     return 1 if wrong else 0
 
 

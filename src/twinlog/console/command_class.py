@@ -47,10 +47,12 @@ OLD_NAMES = (
     OldName("--time", "until", only=("skip-to",)),
     OldName("--check", "dry_run", True, only=("create",)),
     OldName("--format", "output", only=("acls",)),
+    OldName("--format", "form", only=("convert",)),
     OldName("--to", "form", only=("convert",)),
     OldName("--version", "api_version", only=("convert",)),
-    OldName("-o", "folder", only=("convert", "write")),
-    OldName("--output", "folder", only=("convert",)),
+    OldName("-o", "folder", only=("write",)),
+    OldName("--connect", "url", only=("console",)),
+    OldName("--connect-cacert", "cacert", only=("console",)),
 )
 
 

@@ -99,21 +99,19 @@ def console(
         typer.Option("--tls-key", metavar="PEM", help="The key of the certificate.", show_default=False),
     ] = None,
     read_only: Annotated[bool, typer.Option("--read-only", help="Only show, and leave out all actions.")] = False,
-    connect: Annotated[
+    url: Annotated[
         str | None,
         typer.Option(
-            "--connect",
+            "--url",
             metavar="URL",
             envvar=URL,
             help="Show the connectors of the Connect worker at this address, too.",
             show_default=False,
         ),
     ] = None,
-    connect_cacert: Annotated[
+    cacert: Annotated[
         Path | None,
-        typer.Option(
-            "--connect-cacert", metavar="PEM", help="Trust these authorities for --connect.", show_default=False
-        ),
+        typer.Option("--cacert", metavar="PEM", help="Trust these authorities for --url.", show_default=False),
     ] = None,
     no_records: Annotated[
         bool, typer.Option("--no-records", help="Leave out the page with keys and values of records.")
@@ -152,7 +150,7 @@ def console(
         known = read_files(files or [], secrets)
         login = _users(users)
         issuer = _issuer(oauth)
-        worker = None if connect is None else access(connect, TlsFiles(cacert=connect_cacert), warn=log.warning)
+        worker = None if url is None else access(url, TlsFiles(cacert=cacert), warn=log.warning)
     for one in known:
         print_warnings(one.warnings)
 

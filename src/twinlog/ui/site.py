@@ -169,7 +169,7 @@ class ConsoleSite:
         """The same. Raises RequestError 404 if there is none."""
         found = self.open_rest(authorization)
         if found is None:
-            raise RequestError(404, "The console knows no Connect worker: start it with --connect URL.")
+            raise RequestError(404, "The console knows no Connect worker: start it with --url URL.")
         return found
 
     def close(self) -> None:

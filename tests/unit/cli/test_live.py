@@ -56,7 +56,7 @@ def test_a_lag_is_logged_with_its_age() -> None:
     flow = Flow()
     flow.take(5)
     assert line(flow) == (
-        "east->west: running, 1 partitions, 5 records copied, 5 records/s, 0.0 MB/s, lag 0 (0 s ago), ETA now"
+        "east->west: running, 1 partition, 5 records copied, 5 records/s, 0.0 MB/s, lag 0 (0 s ago), ETA now"
     )
 
 
@@ -73,8 +73,14 @@ def test_a_waiting_flow_logs_the_reason_and_no_rate() -> None:
     flow.take(7)
     assert line(flow) == (
         "east->west: waiting: target cluster unreachable since 14:03:10, nothing is copied, "
-        "1 partitions, 5 records copied, lag 2 (0 s ago)"
+        "1 partition, 5 records copied, lag 2 (0 s ago)"
     )
+
+
+def test_a_failed_flow_has_its_reason_in_the_line_of_the_failure() -> None:
+    flow = Flow(status=("failed", "TW-NET-03: cluster east: the login was refused"))
+    assert line(flow) == "east->west: failed (TW-NET-03), 0 partitions, 0 records copied"
+    assert line(Flow(status=("failed", "a reason"))).startswith("east->west: failed (TW-FLOW-01), ")
 
 
 def test_who_stands_by_has_no_figures() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.check_words import lowered, main, packages, problems, sentences
+from scripts.check_words import USER_WORDS, lowered, main, packages, problems, sentences, surplus, user_pages
 
 MODULE = '''"""A reader says
 what it reads."""
@@ -154,3 +154,30 @@ def test_sentences_with_counted_words_are_listed_with_their_places(
     assert main(["--list", "read"], tmp_path) == 0
     assert main(["--list", "write"], tmp_path) == 1
     assert "write is no package; the packages: read" in capsys.readouterr().out
+
+
+def test_pages_for_users_are_counted_without_their_generated_parts(tmp_path: Path) -> None:
+    written(tmp_path, "README.md", "Two words.\n<!-- bench:begin -->\n| a | b |\n<!-- bench:end -->\nA third.\n")
+    written(
+        tmp_path,
+        "docs/page.md",
+        "# Rights\n\n<!-- rights source -->\n| a |\n<!-- end of rights -->\n\n```sh\necho a\n```\n",
+    )
+    written(tmp_path, "docs/keys.md", "# Keys\n\n<!-- Generated from the table: make reference -->\n\nA key.\n")
+    written(tmp_path, "docs/guides/way.md", "A way.\n")
+    written(tmp_path, "docs/design/glossary.md", "A word.\n")
+    assert user_pages(tmp_path) == {"README.md": 4, "docs/page.md": 6, "docs/guides/way.md": 2}
+
+
+def test_the_pages_for_users_have_a_budget(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pages = {"a.md": 1500, "b.md": 10, "c.md": 20, "d.md": 30}
+    assert list(surplus(pages, 1560)) == []
+    (problem,) = surplus(pages, 1500)
+    assert problem.startswith("The 4 pages for users have 1,560 words, and the budget is 1,500: 60 too many\n")
+    assert "longest: a.md 1,500, d.md 30, c.md 20\n" in problem
+    written(tmp_path, "docs/page.md", "word " * USER_WORDS)
+    assert main(["--pages"], tmp_path) == 0
+    assert main([], tmp_path) == 0
+    written(tmp_path, "README.md", "word")
+    assert main([], tmp_path) == 1
+    assert "30,001 words" in capsys.readouterr().out

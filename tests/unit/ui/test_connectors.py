@@ -85,7 +85,7 @@ def test_a_stop_leads_back_to_the_offsets_that_wait_for_it(browser: Browser) -> 
 
 def test_without_a_worker_the_page_names_the_option(browser: Browser, sources: FakeSources) -> None:
     sources.rest = None
-    assert "--connect URL" in browser.get("/ui/connectors").text
+    assert "--url URL" in browser.get("/ui/connectors").text
     assert browser.get(PAGE).status == 404
 
 

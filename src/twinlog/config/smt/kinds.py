@@ -40,7 +40,6 @@ class SmtKind:
     sides: bool = False
     reads: tuple[Side, ...] = ()
     writes: tuple[Side, ...] = ()
-    doc: str = ""
 
 
 TRANSFORMS: Mapping[str, SmtKind] = MappingProxyType(
@@ -65,7 +64,6 @@ TRANSFORMS: Mapping[str, SmtKind] = MappingProxyType(
                         shown=_REQUIRED_HIGH,
                     ),
                 ),
-                doc="another topic for records whose topic matches",
             ),
             SmtKind(
                 "TimestampRouter",
@@ -79,7 +77,6 @@ TRANSFORMS: Mapping[str, SmtKind] = MappingProxyType(
                         shown=HIGH,
                     ),
                 ),
-                doc="the record's time becomes part of its topic",
             ),
             SmtKind(
                 "InsertHeader",
@@ -87,14 +84,12 @@ TRANSFORMS: Mapping[str, SmtKind] = MappingProxyType(
                     _key("header", STRING, None, "Name of the header.", shown=_REQUIRED_HIGH),
                     _key("value.literal", STRING, None, "Its value.", shown=_REQUIRED_HIGH),
                 ),
-                doc="adds a header",
             ),
             SmtKind(
                 "DropHeaders",
                 (_key("headers", LIST, None, "Names of headers.", shown=_REQUIRED_HIGH),),
-                doc="removes headers",
             ),
-            SmtKind("Filter", (), doc="drops records; usually with a predicate"),
+            SmtKind("Filter", ()),
             SmtKind(
                 "HeaderFrom",
                 (
@@ -111,7 +106,6 @@ TRANSFORMS: Mapping[str, SmtKind] = MappingProxyType(
                     _DEFAULTS,
                 ),
                 sides=True,
-                doc="copies or moves fields into headers",
             ),
             SmtKind(
                 "InsertField",
@@ -125,7 +119,6 @@ TRANSFORMS: Mapping[str, SmtKind] = MappingProxyType(
                     _DEFAULTS,
                 ),
                 sides=True,
-                doc="adds topic, partition, time or a fixed text as fields",
             ),
             SmtKind(
                 "ReplaceField",
@@ -136,7 +129,6 @@ TRANSFORMS: Mapping[str, SmtKind] = MappingProxyType(
                     _DEFAULTS,
                 ),
                 sides=True,
-                doc="leaves fields out, or renames them",
             ),
             SmtKind(
                 "MaskField",
@@ -146,7 +138,6 @@ TRANSFORMS: Mapping[str, SmtKind] = MappingProxyType(
                     _DEFAULTS,
                 ),
                 sides=True,
-                doc="empties fields, or puts a text or number there",
             ),
             SmtKind(
                 "ValueToKey",
@@ -156,7 +147,6 @@ TRANSFORMS: Mapping[str, SmtKind] = MappingProxyType(
                 ),
                 reads=("value",),
                 writes=("key",),
-                doc="makes the key from fields of the value; the record keeps its partition",
             ),
             SmtKind(
                 "ExtractField",
@@ -174,19 +164,16 @@ TRANSFORMS: Mapping[str, SmtKind] = MappingProxyType(
                     ),
                 ),
                 sides=True,
-                doc="puts a single field in the place of all fields",
             ),
             SmtKind(
                 "HoistField",
                 (_key("field", STRING, None, "The field.", shown=_REQUIRED_MEDIUM),),
                 sides=True,
-                doc="wraps the whole key or value as a field",
             ),
             SmtKind(
                 "Flatten",
                 (_key("delimiter", STRING, ".", "The text between names."),),
                 sides=True,
-                doc="turns nested fields into fields of a single object",
             ),
             SmtKind(
                 "Cast",
@@ -201,7 +188,6 @@ TRANSFORMS: Mapping[str, SmtKind] = MappingProxyType(
                     _DEFAULTS,
                 ),
                 sides=True,
-                doc="converts between numbers, booleans and text",
             ),
             SmtKind(
                 "TimestampConverter",
@@ -227,7 +213,6 @@ TRANSFORMS: Mapping[str, SmtKind] = MappingProxyType(
                     _DEFAULTS,
                 ),
                 sides=True,
-                doc="converts times to text, a number or a time type of Connect",
             ),
             SmtKind(
                 "SetSchemaMetadata",
@@ -237,7 +222,6 @@ TRANSFORMS: Mapping[str, SmtKind] = MappingProxyType(
                     _DEFAULTS,
                 ),
                 sides=True,
-                doc="names the schema; only of a struct in JSON that has a schema",
             ),
         )
     }
@@ -259,14 +243,12 @@ CONDITIONS: Mapping[str, SmtKind] = MappingProxyType(
                         shown=_REQUIRED_MEDIUM,
                     ),
                 ),
-                doc="records of topics that match",
             ),
             SmtKind(
                 "HasHeaderKey",
                 (_key("name", STRING, None, "Name of a header.", shown=_REQUIRED_MEDIUM),),
-                doc="records with the named header",
             ),
-            SmtKind("RecordIsTombstone", (), doc="records with a null value"),
+            SmtKind("RecordIsTombstone", ()),
         )
     }
 )

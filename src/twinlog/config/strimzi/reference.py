@@ -163,9 +163,9 @@ A resource cannot hold `source.cluster.alias` and `target.cluster.alias`, also
 ## Convert
 
 ```console
-$ twinlog convert mm2.properties --format strimzi --output-dir mirror
-$ twinlog convert mirror.yaml --format properties --output-dir mm2
-$ twinlog convert worker.properties source.json check.json --format strimzi --api-version v1beta2 --output-dir mirror
+$ twinlog convert mm2.properties -o strimzi --output-dir mirror
+$ twinlog convert mirror.yaml -o properties --output-dir mm2
+$ twinlog convert worker.properties source.json check.json -o strimzi --api-version v1beta2 --output-dir mirror
 ```
 
 [`convert`](commands.md#twinlog-convert) turns each form of a file into each other form, and a resource into its other

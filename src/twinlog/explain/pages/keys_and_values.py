@@ -222,7 +222,7 @@ KEYS_AND_VALUES = (
         meaning="The output form of `twinlog convert` lacks an equivalent of the setting.",
         impact="The written file lacks the setting; the running flow is unaffected.",
         mend="Leave the setting out, or choose another form.",
-        look=("twinlog convert mm2.properties --format connectors",),
+        look=("twinlog convert mm2.properties -o connectors",),
     ),
     Message(
         "TW-FILE-21",

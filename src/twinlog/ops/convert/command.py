@@ -51,7 +51,10 @@ def convert(
             show_default=False,
         ),
     ],
-    form: Annotated[MirrorForm, typer.Option("--format", help="The form to write.", show_default=False)],
+    form: Annotated[
+        MirrorForm,
+        typer.Option("-o", "--output", help="The form to write; --output-dir names the folder.", show_default=False),
+    ],
     api_version: Annotated[
         StrimziApiVersion, typer.Option("--api-version", help="The version of Strimzi's resource to write.")
     ] = StrimziApiVersion.V1,
@@ -82,9 +85,9 @@ def convert(
     Exit codes: 0; 1 a setting lacks a place in the form, and the rest is written; 2 an option or INPUT is wrong, and
     nothing is written; 4.
 
-    Example: twinlog convert mm2.properties --format strimzi --output-dir mirror
+    Example: twinlog convert mm2.properties -o strimzi --output-dir mirror
 
-    Example: twinlog convert worker.properties source.json checkpoint.json --format properties
+    Example: twinlog convert worker.properties source.json checkpoint.json -o properties
     """
     vault = _absolute(secrets or (folder / "secrets" if folder is not None else _MOUNTED))
     with ends_if_wrong(WRONG):
@@ -121,7 +124,7 @@ def _made(inputs: Sequence[Path], to: MirrorForm, version: Version, vault: Secre
         return to_version(inputs[0], version)
     mirrors, form = _read(inputs, kinds)
     if form is to:
-        raise typer.BadParameter(f"{inputs[0]} has this form already", param_hint="--format")
+        raise typer.BadParameter(f"{inputs[0]} has this form already", param_hint="--output")
     if to is MirrorForm.PROPERTIES:
         return to_properties(mirrors, vault)
     return to_connectors(mirrors, vault) if to is MirrorForm.CONNECTORS else to_strimzi(mirrors, vault, version)

@@ -182,7 +182,7 @@ def test_the_report_finds_the_positions_of_both(tmp_path: Path, monkeypatch: pyt
     """The connector has another name in a resource than in a properties file, and its positions are elsewhere."""
     path, _ = written(tmp_path, V1, "--topic", "orders")
     if form == "properties":
-        made = run("convert", path, "--format", "properties", "-o", tmp_path / "host")
+        made = run("convert", path, "-o", "properties", "--output-dir", tmp_path / "host")
         assert made.exit_code in (0, 1), made.output
         path = tmp_path / "host/mm2.properties"
         path.write_text(path.read_text().replace("w.offset.storage.topic", "#"))

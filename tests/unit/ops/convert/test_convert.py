@@ -75,7 +75,7 @@ def schema(version: str) -> Any:
 
 @pytest.mark.parametrize("version", ["v1", "v1beta2"])
 def test_a_resource_is_as_strimzis_schema_wants_it(properties: Path, tmp_path: Path, version: str) -> None:
-    result = run(properties, "--format", "strimzi", "--api-version", version, "--output-dir", tmp_path / "out")
+    result = run(properties, "-o", "strimzi", "--api-version", version, "--output-dir", tmp_path / "out")
     assert result.exit_code == (1 if version == "v1" else 0), result.stderr
     (path,) = (tmp_path / "out").glob("*.yaml")
     found = read_yaml(path)
@@ -99,14 +99,14 @@ def test_a_resource_is_as_strimzis_schema_wants_it(properties: Path, tmp_path: P
 
 
 def test_what_v1_cannot_say_is_said(properties: Path, tmp_path: Path) -> None:
-    result = run(properties, "--format", "strimzi", "--output-dir", tmp_path / "out")
+    result = run(properties, "-o", "strimzi", "--output-dir", tmp_path / "out")
     assert result.exit_code == 1
     (line,) = [line for line in result.stderr.splitlines() if line.startswith("not converted: ")]
     assert line.endswith(": west->east: MirrorHeartbeatConnector: v1 lacks heartbeatConnector [TW-FILE-20]")
 
 
 def test_connectors_refer_to_secrets_in_files(properties: Path, tmp_path: Path) -> None:
-    result = run(properties, "--format", "connectors", "--output-dir", tmp_path / "out")
+    result = run(properties, "-o", "connectors", "--output-dir", tmp_path / "out")
     assert result.exit_code == 0, result.stderr
     names = {path.name for path in (tmp_path / "out").iterdir()}
     kinds = {f"Mirror{kind}Connector.json" for kind in ("Source", "Checkpoint", "Heartbeat")}
@@ -135,7 +135,7 @@ def test_secrets_beside_references_are_no_clear_text_either(tmp_path: Path, form
     path = tmp_path / "mm2.properties"
     providers = "config.providers = env\nconfig.providers.env.class = EnvVarConfigProvider\n"
     path.write_text(f"{PROPERTIES}{providers}{key} = {value}\n")
-    result = run(path, "--format", form, "--api-version", "v1beta2", "--output-dir", tmp_path / "out")
+    result = run(path, "-o", form, "--api-version", "v1beta2", "--output-dir", tmp_path / "out")
     assert result.exit_code in {0, 1}, result.stderr
     files = [one for one in (tmp_path / "out").rglob("*") if one.is_file() and "secrets" not in one.parts]
     assert files
@@ -149,7 +149,7 @@ def test_nothing_is_written_over(properties: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     out.mkdir()
     (out / "worker.properties").write_text("mine")
-    result = run(properties, "--format", "connectors", "--output-dir", out)
+    result = run(properties, "-o", "connectors", "--output-dir", out)
     assert result.exit_code == 2
     assert "worker.properties exists; DIR is as before" in result.stderr
     assert [path.name for path in out.iterdir()] == ["worker.properties"]
@@ -158,7 +158,7 @@ def test_nothing_is_written_over(properties: Path, tmp_path: Path) -> None:
 def test_wrong_input_writes_nothing(tmp_path: Path) -> None:
     path = tmp_path / "mm2.properties"
     path.write_text("clusters = a, b\na->b.enabled = maybe\n")
-    result = run(path, "--format", "strimzi", "--output-dir", tmp_path / "out")
+    result = run(path, "-o", "strimzi", "--output-dir", tmp_path / "out")
     assert result.exit_code == 2
     assert "mm2.properties:2: error: a->b.enabled: 'maybe'" in result.stderr
     assert not (tmp_path / "out").exists()
@@ -167,9 +167,9 @@ def test_wrong_input_writes_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "found"),
     [
-        (("--format", "properties"), "has this form already"),
-        (("--format", "connectors"), "files: name a folder"),
-        (("mm2.properties", "--format", "strimzi"), "a single file of this kind at a time"),
+        (("-o", "properties"), "has this form already"),
+        (("-o", "connectors"), "files: name a folder"),
+        (("mm2.properties", "-o", "strimzi"), "a single file of this kind at a time"),
     ],
 )
 def test_command_lines_that_mean_nothing(properties: Path, words: tuple[str, ...], found: str) -> None:
@@ -179,7 +179,7 @@ def test_command_lines_that_mean_nothing(properties: Path, words: tuple[str, ...
 
 
 def test_a_resource_becomes_properties(tmp_path: Path) -> None:
-    result = run(STRIMZI / "migration.yaml", "--format", "properties", "--secrets", "/mnt/secrets")
+    result = run(STRIMZI / "migration.yaml", "-o", "properties", "--secrets", "/mnt/secrets")
     assert result.exit_code == 1
     lines = result.stdout.splitlines()
     assert "destination-cluster.offset.storage.topic = mirrormaker2-cluster-offsets" in lines
@@ -220,7 +220,7 @@ spec:
 def test_the_newer_version_of_a_resource(tmp_path: Path) -> None:
     path = tmp_path / "mirror.yaml"
     path.write_text(OLD)
-    result = run(path, "--format", "strimzi", "--output-dir", tmp_path / "out")
+    result = run(path, "-o", "strimzi", "--output-dir", tmp_path / "out")
     assert result.exit_code == 1
     assert f"not converted: {path}:20: spec.mirrors[0].heartbeatConnector: v1 lacks this connector" in result.stderr
     found = read_yaml(tmp_path / "out" / "mirror.yaml")
@@ -243,9 +243,9 @@ def test_the_newer_version_of_a_resource(tmp_path: Path) -> None:
 def test_there_and_back_between_versions(tmp_path: Path) -> None:
     path = tmp_path / "mirror.yaml"
     path.write_text(OLD.replace("      heartbeatConnector: {}\n", ""))
-    assert run(path, "--format", "strimzi", "--output-dir", tmp_path / "new").exit_code == 0
+    assert run(path, "-o", "strimzi", "--output-dir", tmp_path / "new").exit_code == 0
     new = tmp_path / "new" / "mirror.yaml"
-    assert run(new, "--format", "strimzi", "--api-version", "v1beta2", "--output-dir", tmp_path / "old").exit_code == 0
+    assert run(new, "-o", "strimzi", "--api-version", "v1beta2", "--output-dir", tmp_path / "old").exit_code == 0
     old = tmp_path / "old" / "mirror.yaml"
     jsonschema.validate(read_yaml(old), schema("v1beta2"))
     before, between, after = (load_resource(one) for one in (path, new, old))
@@ -274,7 +274,7 @@ def test_connectors_that_differ_are_no_flow(tmp_path: Path) -> None:
     source.write_text(json.dumps({"name": "s", "config": {**CONNECTOR, "topics": "x"}, "initial_state": "PAUSED"}))
     other = {**CONNECTOR, "connector.class": "MirrorCheckpointConnector", "topics": "y"}
     checkpoint.write_text(json.dumps({"name": "c", "config": other}, indent=1))
-    result = run(source, checkpoint, "--format", "properties")
+    result = run(source, checkpoint, "-o", "properties")
     assert result.exit_code == 1
     assert f"{checkpoint}:9: topics: it counts for the whole flow here, and s has another value" in result.stderr
     assert "s: to begin paused lacks a form in a properties file" in result.stderr
@@ -286,7 +286,7 @@ def test_connectors_of_two_targets_are_refused(tmp_path: Path) -> None:
     first, second = tmp_path / "1.json", tmp_path / "2.json"
     first.write_text(json.dumps({"name": "1", "config": CONNECTOR}))
     second.write_text(json.dumps({"name": "2", "config": {**CONNECTOR, "target.cluster.alias": "c"}}))
-    result = run(first, second, "--format", "strimzi")
+    result = run(first, second, "-o", "strimzi")
     assert result.exit_code == 2
     assert "target.cluster.alias: b, c; write a single target" in result.stderr
 
@@ -303,7 +303,7 @@ def test_a_provider_of_the_same_name_stays_what_it_is(tmp_path: Path, provider: 
     text = f"{PROPERTIES}{own}config.providers = secrets\nconfig.providers.secrets.class = {provider}\n"
     path = tmp_path / "mm2.properties"
     path.write_text(text)
-    result = run(path, "--format", "connectors", "--output-dir", tmp_path / "out")
+    result = run(path, "-o", "connectors", "--output-dir", tmp_path / "out")
     assert result.exit_code in {0, 1}, result.stderr
     config = json.loads((tmp_path / "out" / "MirrorSourceConnector.json").read_text())["config"]
     assert config["source.cluster.sasl.jaas.config"].startswith(f"${{{name}:{tmp_path}/out/secrets/west:")
@@ -321,22 +321,20 @@ def test_empty_aliases_stay_empty(tmp_path: Path) -> None:
     empty = "replication.policy.separator =\nsource.cluster.alias =\nwest->east.target.cluster.alias =\n"
     plain = [line for line in PROPERTIES.splitlines(keepends=True) if not line.startswith(("west.s", "east.s"))]
     path.write_text("".join([*plain, empty]))
-    result = run(path, "--format", "connectors", "--output-dir", tmp_path / "out")
+    result = run(path, "-o", "connectors", "--output-dir", tmp_path / "out")
     assert result.exit_code in {0, 1}, result.stderr
     files = [tmp_path / "out" / f"Mirror{kind}Connector.json" for kind in ("Source", "Checkpoint", "Heartbeat")]
     for file in files:
         config = json.loads(file.read_text())["config"]
         assert (config["source.cluster.alias"], config["target.cluster.alias"]) == ("", ""), file
-    again = run(
-        tmp_path / "out" / "worker.properties", *files, "--format", "properties", "--output-dir", tmp_path / "again"
-    )
+    again = run(tmp_path / "out" / "worker.properties", *files, "-o", "properties", "--output-dir", tmp_path / "again")
     assert again.exit_code in {0, 1}, again.stderr
     before, after = (load(one).flows[0] for one in (path, tmp_path / "again" / "mm2.properties"))
     assert (after.source, after.target) == ("source", "target")
     assert after.keeps_names
     for field in ("source_name", "target_name", "positions_topic", "offset_syncs_topic", "group_id", "connector_name"):
         assert getattr(after, field) == getattr(before, field), field
-    strimzi = run(path, "--format", "strimzi")
+    strimzi = run(path, "-o", "strimzi")
     assert strimzi.exit_code == 1
     assert "source.cluster.alias: the operator has remote topics and positions named after 'west'" in strimzi.stderr
 
@@ -346,7 +344,7 @@ def test_the_connectors_of_a_flow_have_one_alias(tmp_path: Path) -> None:
     first.write_text(json.dumps({"name": "s", "config": {**CONNECTOR, "source.cluster.alias": ""}}))
     other = {**CONNECTOR, "connector.class": "MirrorCheckpointConnector", "source.cluster.alias": "source"}
     second.write_text(json.dumps({"name": "c", "config": other}))
-    result = run(first, second, "--format", "properties")
+    result = run(first, second, "-o", "properties")
     assert "source->b.source.cluster.alias = " in result.stdout.replace("\\>", ">")
     assert "source.cluster.alias: a flow has a single source.cluster.alias, '' of s" in result.stderr
 
@@ -405,7 +403,7 @@ def test_a_pattern_of_certificates_becomes_a_reference_to_each_file(tmp_path: Pa
     for key, text in certificates.items():
         (tmp_path / "secrets" / "ca" / key).write_text(text)
     options = ("--secrets", tmp_path / "secrets", "--output-dir", tmp_path / "out")
-    result = run(trusting_resource(tmp_path), "--format", "properties", *options)
+    result = run(trusting_resource(tmp_path), "-o", "properties", *options)
     assert result.exit_code == 0, result.stderr
     (flow,) = load(tmp_path / "out/mm2.properties").flows
     tls = flow.consumer.client.tls
@@ -415,7 +413,7 @@ def test_a_pattern_of_certificates_becomes_a_reference_to_each_file(tmp_path: Pa
 
 
 def test_a_pattern_whose_files_are_unknown_is_listed_with_the_way_out(tmp_path: Path) -> None:
-    result = run(trusting_resource(tmp_path), "--format", "connectors", "--output-dir", tmp_path / "out")
+    result = run(trusting_resource(tmp_path), "-o", "connectors", "--output-dir", tmp_path / "out")
     assert result.exit_code == 1
     (line,) = [line for line in result.stderr.splitlines() if line.startswith("not converted: ")]
     assert "source.cluster.ssl.truststore.certificates: " in line
@@ -425,21 +423,21 @@ def test_a_pattern_whose_files_are_unknown_is_listed_with_the_way_out(tmp_path: 
 
 def test_the_secrets_of_the_same_file_are_written_as_files(tmp_path: Path) -> None:
     file = trusting_resource(tmp_path, {"ca.crt": authority().pem})
-    result = run(file, "--format", "properties", "--output-dir", tmp_path / "out")
+    result = run(file, "-o", "properties", "--output-dir", tmp_path / "out")
     assert result.exit_code == 0, result.stderr
     written = tmp_path / "out/secrets/ca/ca.crt"
     assert written.stat().st_mode & 0o777 == 0o600
     (flow,) = load(tmp_path / "out/mm2.properties").flows
     assert flow.consumer.client.tls is not None
     # A second conversion finds the value in the directory of Secrets.
-    again = run(file, "--format", "properties", "--secrets", tmp_path / "out/secrets", "--output-dir", tmp_path / "2")
+    again = run(file, "-o", "properties", "--secrets", tmp_path / "out/secrets", "--output-dir", tmp_path / "2")
     assert again.exit_code == 0, again.stderr
 
 
 def test_a_secret_of_the_same_file_stays_in_its_directory(tmp_path: Path) -> None:
     file = trusting_resource(tmp_path, {"../../ca.crt": authority().pem})
     file.write_text(file.read_text().replace('pattern: "*.crt"', 'certificate: "../../ca.crt"'))
-    run(file, "--format", "properties", "--output-dir", tmp_path / "out")
+    run(file, "-o", "properties", "--output-dir", tmp_path / "out")
     assert [path.name for path in (tmp_path / "out").rglob("*")] == ["mm2.properties"]
 
 
@@ -453,7 +451,7 @@ def test_a_pattern_within_a_login_becomes_a_reference_to_each_file(tmp_path: Pat
     )
     file = trusting_resource(tmp_path)
     file.write_text(V1BETA2.format(login))
-    result = run(file, "--format", "properties", "--secrets", tmp_path / "secrets")
+    result = run(file, "-o", "properties", "--secrets", tmp_path / "secrets")
     assert result.exit_code == 0, result.stderr
     (jaas,) = [entry.value for entry in parse_properties(result.stdout, "f") if entry.key == "east.sasl.jaas.config"]
     references = "\\n".join(f"${{secrets:{tmp_path}/secrets/ca:{key}}}" for key in ("a.crt", "b.crt"))
