@@ -57,7 +57,9 @@ class Mirror:
         return json.loads(done.stdout)
 
 
-@pytest.fixture(params=[pytest.param(None, id="twinlog"), pytest.param(KAFKA_VERSION, id="kafka", marks=pytest.mark.parity)])
+@pytest.fixture(
+    params=[pytest.param(None, id="twinlog"), pytest.param(KAFKA_VERSION, id="kafka", marks=pytest.mark.parity)]
+)
 def mirror(
     request: pytest.FixtureRequest,
     clusters: tuple[KafkaCluster, KafkaCluster],

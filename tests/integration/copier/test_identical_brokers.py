@@ -27,6 +27,7 @@ PARTITIONS = 3
 FROZEN_S = 3.0
 
 
+@pytest.mark.scenario
 def test_brokers_of_the_target_are_killed(
     source_cluster: KafkaCluster, topic_name: str, new_name: Callable[[str], str], chance: random.Random
 ) -> None:
@@ -86,6 +87,7 @@ def test_a_frozen_copier_writes_nothing_after_its_lease(
     require_same(copy_flow, topic_name, PARTITIONS)
 
 
+@pytest.mark.scenario
 @pytest.mark.parametrize("release", ["3.9.2", "4.0.2"])
 def test_other_releases_of_the_target(
     source_cluster: KafkaCluster,
