@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
+from twinlog.model.amounts import counted
 from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicPartition
 
 
@@ -60,9 +61,8 @@ class MoveFacts:
 
     `translated` is the target offset of `committed`. With `exact` the group repeats no record from `translated` on,
     otherwise no record from `past_copies` on. `checkpoint_source` and `checkpoint_target` are the offsets of the last
-    checkpoint. `target_committed` is the group's offset on the target. The ends are the next offsets of the logs,
-    `target_start` is the first offset of the target's log. If `target_leader` is False, the remote partition is
-    unreadable now.
+    checkpoint. `target_committed` is the group's offset on the target. The starts are the first offsets of the logs,
+    the ends are the next offsets. If `target_leader` is False, the remote partition is unreadable now.
 
     `not_followed` is the reason why the flow leaves out the group. `other_kind` is the kind of a target group of the
     same name, if the kind is another than consumer group. The group is active on a cluster when it has members there.
@@ -73,6 +73,7 @@ class MoveFacts:
     source: TopicPartition
     remote: TopicPartition | None = None
     committed: SourceOffset | None = None
+    source_start: SourceOffset | None = None
     source_end: SourceOffset | None = None
     copied: SourceOffset | None = None
     translated: TargetOffset | None = None
@@ -105,6 +106,18 @@ class MoveFacts:
     def target_lag(self) -> int | None:
         """The number of records on the target that the group would still read there."""
         return _distance(self.resumes, self.target_end)
+
+    @property
+    def copied_up_to(self) -> SourceOffset | None:
+        """The next source offset to copy; an empty log is copied up to its end."""
+        empty = self.source_end is not None and self.source_start == self.source_end
+        return self.source_end if self.copied is None and empty else self.copied
+
+    @property
+    def both_empty(self) -> bool:
+        """Whether both logs are empty: a group begins at the same offset by each `auto.offset.reset`."""
+        source, target = (self.source_start, self.source_end), (self.target_start, self.target_end)
+        return all(start is not None and start == end for start, end in (source, target))
 
     @property
     def resumes(self) -> TargetOffset | None:
@@ -208,15 +221,15 @@ def _behind(facts: MoveFacts, committed: SourceOffset) -> Reason | None:
         return Reason(Obstacle.BEYOND_END, text + "records, or the topic was recreated")
     if facts.from_target:
         return None
-    if facts.copied is None:
+    copied = facts.copied_up_to
+    if copied is None:
         # An exact translation before the first copy means that the partition is empty up to the commit.
         if facts.translated is not None and facts.exact:
             return None
         return Reason(Obstacle.NOT_COPIED, "the flow has not copied this partition yet")
-    if facts.copied < committed:
+    if copied < committed:
         return Reason(
-            Obstacle.FLOW_BEHIND,
-            f"the flow has copied up to {facts.copied}, {committed - facts.copied} before the commit",
+            Obstacle.FLOW_BEHIND, f"the flow has copied up to {copied}, {committed - copied} before the commit"
         )
     return None
 
@@ -229,7 +242,8 @@ def _true_offset(facts: MoveFacts) -> tuple[TargetOffset | None, bool]:
     """
     if facts.exact and facts.translated is not None:
         return facts.translated, True
-    if facts.source_lag == 0 and _distance(facts.copied, facts.source_end) == 0 and facts.target_end is not None:
+    at_end = facts.source_lag == 0 and _distance(facts.copied_up_to, facts.source_end) == 0
+    if at_end and facts.target_end is not None:
         return facts.target_end, True
     return _least_offset(facts), False
 
@@ -252,6 +266,9 @@ def _compared(
     """Return the verdict for a known target offset at which the group has to continue."""
     resumes = facts.resumes
     if resumes is None:
+        if facts.checkpoint_source is None and facts.copied is None and facts.both_empty:
+            # MirrorMaker 2 writes no checkpoint before the first record.
+            return MoveVerdict(reasons)
         text = "nothing is committed on the target for this partition"
         if facts.checkpoint_source is None:
             text = "there is no checkpoint of this partition yet"
@@ -271,7 +288,7 @@ def _compared(
     if resumes < true and (repeats is None or repeats > most_repeats):
         reasons = (*reasons, _late(facts, resumes, true - resumes))
     elif not exact and resumes <= true and (repeats is None or repeats > most_repeats):
-        more = "" if repeats is None else f", up to {repeats} records"
+        more = "" if repeats is None else f", up to {counted(repeats, 'record')}"
         text = f"offset {facts.committed} has no exact translation: the group would repeat some{more}"
         reasons = (*reasons, Reason(Obstacle.NOT_EXACT, text))
     return MoveVerdict(reasons, repeats, skips)

@@ -191,9 +191,9 @@ class GroupsReader(ClustersReader):
         if trouble is None:
             topics = {where.topic for offsets in committed.values() for where in offsets}
             ask_twice(self._target, lambda: self._learn(topics))
-        source_ends, target_logs = ask_twice(self._target, lambda: self._logs(chosen, committed, trouble))
+        source_logs, target_logs = ask_twice(self._target, lambda: self._logs(chosen, committed, trouble))
         groups = tuple(
-            self._standing(group, here, there, source_ends, target_logs, trouble, most_repeats) for group in chosen
+            self._standing(group, here, there, source_logs, target_logs, trouble, most_repeats) for group in chosen
         )
         at_ms = int(self._target.clock.wall() * 1000)
         return GroupsSnapshot(self.settings.name, at_ms, groups, tuple(left_out), trouble, here.unlisted)
@@ -277,24 +277,24 @@ class GroupsReader(ClustersReader):
 
     def _logs(
         self, chosen: Sequence[GroupId], committed: Mapping[GroupId, GroupOffsets], trouble: str | None
-    ) -> tuple[Mapping[TopicPartition, int], Mapping[TopicPartition, LogOffsets]]:
-        """Ends of the source's logs, and the target's logs, these first: see `safe_move`."""
+    ) -> tuple[Mapping[TopicPartition, LogOffsets], Mapping[TopicPartition, LogOffsets]]:
+        """The source's logs, and the target's logs, these first: see `safe_move`."""
         here = {where for offsets in committed.values() for where in offsets}
         remote = {there for where in here if (there := self._remote(where)) is not None}
         remote |= {where for group in chosen for where in self._last.get(group, {})}
         target_logs = logs_of(self._target, sorted(remote))
-        source_ends: Mapping[TopicPartition, int] = {}
+        source_logs: Mapping[TopicPartition, LogOffsets] = {}
         if trouble is None:
             with suppress(ClusterError):
-                source_ends = ask_twice(self._source, lambda: self._source.offsets(here, latest=True))
-        return source_ends, target_logs
+                source_logs = ask_twice(self._source, lambda: logs_of(self._source, sorted(here)))
+        return source_logs, target_logs
 
     def _standing(
         self,
         group: GroupId,
         here: ClusterGroups,
         there: ClusterGroups,
-        source_ends: Mapping[TopicPartition, int],
+        source_logs: Mapping[TopicPartition, LogOffsets],
         target_logs: Mapping[TopicPartition, LogOffsets],
         trouble: str | None,
         most_repeats: int,
@@ -319,13 +319,16 @@ class GroupsReader(ClustersReader):
                 past_copies = self._translator.past_copies(where, SourceOffset(committed.offset))
             target = there.offsets.get(group, {}).get(remote) if remote is not None else None
             log = None if remote is None else target_logs.get(remote)
+            own = source_logs.get(where)
+            source_end = None if own is None else SourceOffset(own.end)
             facts = MoveFacts(
                 group,
                 where,
                 remote,
                 committed=None if committed is None else SourceOffset(committed.offset),
-                source_end=_offset(source_ends, where),
-                copied=self._copied(where, _offset(source_ends, where)),
+                source_start=None if own is None else SourceOffset(own.start),
+                source_end=source_end,
+                copied=self._copied(where, source_end),
                 translated=None if found is None else found.offset,
                 exact=found is not None and found.exact,
                 past_copies=past_copies,
@@ -375,7 +378,3 @@ class GroupsReader(ClustersReader):
             # A sync beyond the end belongs to a former topic of the same name.
             return stored
         return synced if stored is None else max(stored, synced)
-
-
-def _offset(ends: Mapping[TopicPartition, int], partition: TopicPartition) -> SourceOffset | None:
-    return SourceOffset(ends[partition]) if partition in ends else None

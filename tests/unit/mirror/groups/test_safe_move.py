@@ -138,6 +138,21 @@ def test_a_group_with_members_on_the_target_only_has_moved() -> None:
     assert (verdict.moved, verdict.safe, verdict.done) == (True, False, True)
 
 
+def test_an_empty_partition_is_copied() -> None:
+    unseen: dict[str, Any] = {"copied": None, "translated": None, "exact": False, "checkpoint_source": None}
+    unseen |= {"checkpoint_target": None, "target_committed": None}
+    empty = {**unseen, "committed": 0, "source_start": 0, "source_end": 0, "target_start": 0, "target_end": 0}
+    assert of(**empty) == MoveVerdict()
+    assert kinds(of(**{**empty, "source_end": 1})) == [Obstacle.NOT_COPIED]
+    assert kinds(of(**{**empty, "target_end": 1})) == [Obstacle.NOT_COMMITTED]
+    # Retention has emptied the source; the copies are still there.
+    emptied = {**empty, "committed": 9, "source_start": 9, "source_end": 9, "target_end": 5, "target_committed": 5}
+    assert of(**emptied).safe
+    # A flow of twinlog commits the offset soon.
+    own = {**empty, "copied": 0, "translated": 0, "exact": True}
+    assert kinds(of(**own)) == [Obstacle.NOT_COMMITTED]
+
+
 def test_a_topic_that_came_from_the_target_is_not_copied_by_this_flow() -> None:
     assert of(from_target=True, copied=None).safe
 

@@ -78,7 +78,7 @@ class Scene:
             self.reader._last[group] = {THERE: (checkpoint, 0)}
         monkeypatch.setattr(self.reader, "_read_checkpoints", lambda: None)
         monkeypatch.setattr(self.reader, "_learn", lambda _: None)
-        monkeypatch.setattr(self.reader, "_logs", lambda *_: ({HERE: 5}, {THERE: LogOffsets(0, 5)}))
+        monkeypatch.setattr(self.reader, "_logs", lambda *_: ({HERE: LogOffsets(0, 5)}, {THERE: LogOffsets(0, 5)}))
         monkeypatch.setattr(self.reader, "_copied", lambda *_: SourceOffset(5))
         found = TranslatedGroupOffset(THERE, TargetOffset(5), exact=True)
         monkeypatch.setattr(self.reader._translator, "translate_offset", lambda *_: found)
