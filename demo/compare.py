@@ -56,7 +56,8 @@ class Comparison:
         for side, what in (("source", "missing from the target"), ("target", "on the target only")):
             for (topic, number), left in self._waiting[cast(Side, side)].items():
                 if left:
-                    self._differ(f"{topic}-{number}: {len(left)} records are {what}, from offset {left[0][0]} on")
+                    are = "record is" if len(left) == 1 else "records are"
+                    self._differ(f"{topic}-{number}: {len(left)} {are} {what}, from offset {left[0][0]} on")
 
     def _differ(self, text: str) -> None:
         self.different += 1

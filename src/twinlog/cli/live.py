@@ -7,6 +7,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from twinlog.clock import LONG_AGO, SYSTEM
+from twinlog.model.amounts import counted
 
 if TYPE_CHECKING:
     from twinlog.worker.elected_flow import ElectedFlow
@@ -66,7 +67,7 @@ def lag(seen: Summary) -> str:
     """The lag with its age, because it grows while reports are late."""
     if seen.lag < 0:
         return "unknown"
-    more = f", {seen.unknown} partition{'s' if seen.unknown > 1 else ''} unknown" if seen.unknown else ""
+    more = f", {counted(seen.unknown, 'partition')} unknown" if seen.unknown else ""
     return f"{seen.lag} ({seen.lag_age_s:.0f} s ago{more})"
 
 
@@ -89,7 +90,7 @@ def _line(flow: ElectedFlow) -> str:
     if flow.absent:
         return f"{name}: {state}"
     seen = flow.flow_status.summary()
-    copied = f"{seen.partitions} partitions, {seen.records} records copied"
+    copied = f"{counted(seen.partitions, 'partition')}, {counted(seen.records, 'record')} copied"
     if state == "idle":
         return f"{name}: {state}: {detail}, {copied}"
     if state != "running":

@@ -27,7 +27,7 @@ from twinlog.errors import ClusterError, NotOwnerError, OptionError, RequestErro
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
 from twinlog.message_ids import id_first
 from twinlog.mirror.offsets.starts import is_start
-from twinlog.model.amounts import LAST, read_moment
+from twinlog.model.amounts import LAST, counted, read_moment
 from twinlog.ops.topics.reader import TopicsReader, this_process
 from twinlog.ops.topics.text import command_json, moves_json, outcome_json, topics_json
 from twinlog.settings.flow import FlowSettings
@@ -296,7 +296,8 @@ def _ask(reader: TopicsReader, asked: TopicControlRequest) -> Mapping[str, objec
             raise OptionError(f"The command was dropped, as all partitions would stay as they are: {texts}")
         if not asked.confirm:
             raise OptionError(
-                f"{passed} source offsets would be passed over and never copied, {repeated} would be copied again; "
+                f"{counted(passed, 'source offset')} would be passed over and never copied, {repeated} would be "
+                "copied again; "
                 "send it again with 'confirm': true, or with 'dry_run': true to see each partition"
             )
     outcome = reader.submit_command(command)

@@ -17,6 +17,7 @@ from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.retry import TROUBLED_S, Backoff
 from twinlog.log_once import AGAIN_S, LogOnce
+from twinlog.model.amounts import counted
 from twinlog.model.topics import listed
 from twinlog.model.types import SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.settings.flow import ProducerSettings
@@ -233,7 +234,9 @@ class RecordAppender:
             case Remedy.RESOLVE:
                 return ClusterError(f"{cluster}: {where} lost records that were acknowledged: {reason}")
             case _:
-                return CopyError(f"{where}: {cluster} refuses a batch of {sent.append.count} records: {reason}")
+                return CopyError(
+                    f"{where}: {cluster} refuses a batch of {counted(sent.append.count, 'record')}: {reason}"
+                )
 
     async def _watch(self) -> None:
         """Fail when an append is unacknowledged after `delivery.timeout.ms`, and log it long before."""

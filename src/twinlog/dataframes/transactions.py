@@ -18,6 +18,7 @@ from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.coordinator.lookup import chunked
 from twinlog.kafka.coordinator.transactions import NOBODY, ProducerEpoch, TransactionCoordinator
 from twinlog.kafka.retry import RetryPolicy, retry
+from twinlog.model.amounts import counted
 from twinlog.model.types import TopicPartition
 
 T = TypeVar("T")
@@ -184,10 +185,10 @@ class BatchTransactions:
         if lost or written:
             await self.abort_parts(written)
             raise CopyError(
-                f"micro-batch {decision.number} was written by {len(decision.holders)} tasks, of which the target has "
-                f"dropped the rows of tasks {', '.join(map(str, lost))}, as it waited longer than "
+                f"micro-batch {decision.number} was written by {counted(len(decision.holders), 'task')}, of which "
+                f"the target has dropped the rows of tasks {', '.join(map(str, lost))}, as it waited longer than "
                 f"kafka.transaction.timeout.ms = {self._timeout_ms} for the query to come back. Run the query with "
-                f"{len(decision.holders)} tasks instead of {parts}: it then writes only those rows again"
+                f"{counted(len(decision.holders), 'task')} instead of {parts}: it then writes only those rows again"
             )
 
     async def _require_open(self, part: WriteTaskResult) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from twinlog.kafka.leader_epochs import EpochOrder
+from twinlog.model.amounts import counted
 from twinlog.model.types import SourceOffset, TopicPartition
 from twinlog.settings.flow import FlowSettings
 
@@ -31,13 +32,14 @@ class Gap:
         """Return a sentence for the operator, with offsets."""
         if self.kind == "retention":
             return (
-                f"{partition}: source offsets {self.first} to {self.end - 1} ({self.end - self.first} offsets) were "
-                f"deleted before they were copied; the source log now starts at {self.end}"
+                f"{partition}: source offsets {self.first} to {self.end - 1} "
+                f"({counted(self.end - self.first, 'offset')}) were deleted before they were copied; the source log "
+                f"now starts at {self.end}"
             )
         if self.kind == "truncation":
             return (
                 f"{partition}: the source log was cut back to offset {self.first}; offsets {self.first} to "
-                f"{self.end - 1} ({self.end - self.first} offsets) were copied and are gone from the source"
+                f"{self.end - 1} ({counted(self.end - self.first, 'offset')}) were copied and are gone from the source"
             )
         return (
             f"{partition}: the source topic was deleted and created again; copying of the old topic had reached "

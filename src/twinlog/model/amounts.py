@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 
 def counted(count: int, name: str) -> str:
-    """A number of items in words: `1 partition`, `1,200 partitions`."""
-    return f"{count:,} {name}{'s' * (count != 1)}"
+    """A number of items in words: `1 partition`, `1,200 partitions`, `2 processes`."""
+    return f"{count:,} {name}" if count == 1 else f"{count:,} {name}{'es' if name.endswith('s') else 's'}"
 
 
 def shown_bytes(size: float) -> str:

@@ -16,6 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from twinlog.jvm import LATE
+from twinlog.model.amounts import counted
 from twinlog.settings.flow import COPIER_MEMORY_BYTES
 
 ROWS = "spark.twinlog.rows"
@@ -262,10 +263,9 @@ def _few_slots(
     words += "" if cpus == 1 else f" by {CPUS} = {cpus}"
     if slots >= need.tasks:
         return None
-    have = f"{slots} slot{'' if slots == 1 else 's'}"
     return (
-        f"TW-SPARK-20: Spark's settings leave {have} for {need.tasks} tasks of tasks.max, by {words}: flows get what "
-        f"there is; set {wanted}, or a smaller tasks.max"
+        f"TW-SPARK-20: Spark's settings leave {counted(slots, 'slot')} for {counted(need.tasks, 'task')} of "
+        f"tasks.max, by {words}: flows get what there is; set {wanted}, or a smaller tasks.max"
     )
 
 
@@ -287,8 +287,9 @@ def _little_memory(need: TaskResources, settings: Mapping[str, str], copiers: in
     budget = need.copier_bytes / (1 << 20)
     beside = ", and a JVM for transform.sql beside each," if need.sql else ""
     return (
-        f"TW-SPARK-21: spark.executor.memoryOverhead is {overhead} MB, where {_copiers(copiers)} of {budget:.0f} MB "
-        f"(twinlog.copier.memory.bytes){beside} may take {least} MB: the executor would be ended for it; set "
+        f"TW-SPARK-21: spark.executor.memoryOverhead is {overhead} MB, where {counted(copiers, 'copier')} of "
+        f"{budget:.0f} MB (twinlog.copier.memory.bytes){beside} may take {least} MB: the executor would be ended "
+        "for it; set "
         f"{OVERHEAD} = {least}m, or fewer {CORES}"
     )
 
@@ -300,8 +301,8 @@ def _little_python(need: TaskResources, settings: Mapping[str, str], copiers: in
     if not own or own >= least:
         return None
     return (
-        f"TW-SPARK-22: spark.executor.pyspark.memory = {own} MB limits the addresses of {_copiers(copiers)}, which "
-        f"need {least} MB: leave it out, {OVERHEAD} has their memory"
+        f"TW-SPARK-22: spark.executor.pyspark.memory = {own} MB limits the addresses of "
+        f"{counted(copiers, 'copier')}, which need {least} MB: leave it out, {OVERHEAD} has their memory"
     )
 
 
@@ -327,10 +328,6 @@ def _speculates(settings: Mapping[str, str]) -> str | None:
 def _executors(tasks: int) -> int:
     """Two executors at least, all of moderate size, so that a lost executor takes only half of the copiers with it."""
     return max(min(tasks, 2), -(-tasks // MOST_CORES))
-
-
-def _copiers(count: int) -> str:
-    return "one copier" if count == 1 else f"{count} copiers"
 
 
 def _is_on(settings: Mapping[str, str], key: str) -> bool:

@@ -16,6 +16,7 @@ from twinlog.mirror.offsets.map_store import MapStore
 from twinlog.mirror.offsets.position_store import PositionStore
 from twinlog.mirror.offsets.positions import Position
 from twinlog.mirror.offsets.starts import AT_FIRST
+from twinlog.model.amounts import counted
 from twinlog.model.types import TopicPartition
 from twinlog.settings.flow import FlowSettings
 from twinlog.worker.placement.tasks import SlotDemand, assign_partitions
@@ -162,15 +163,15 @@ class FlowTasks:
         if leaving:
             self._drain_by = now + DRAIN_S
             count = sum(len(before[number]) for number in leaving)
-            log.info("%s: %d partitions move: Spark decommissions their executors", self._settings.name, count)
+            self._log_move(count, "Spark decommissions their executors")
             if len(closed) >= len(before):
                 self._leases.retire_shares(leaving)
                 return
         elif lost:
             count = sum(len(before[number]) for number in lost)
             log.warning(
-                "TW-SPARK-13: %s: the copier of %d partitions is gone, other copiers take them over",
-                *(self._settings.name, count),
+                "TW-SPARK-13: %s: the copier of %s is gone, other copiers take over",
+                *(self._settings.name, counted(count, "partition")),
             )
             self._granted_by = now + GRANT_S
         self._divide(level=bool(opened), same_lease=bool(closed))
@@ -225,16 +226,17 @@ class FlowTasks:
         lease = self._leases.plan(assignment)
         if level:
             moved = sum(len(share - old) for share, old in zip(assignment, before, strict=False))
-            log.info("%s: %d partitions move: what tasks carry was uneven", self._settings.name, moved)
+            self._log_move(moved, "what tasks carry was uneven")
         self._log(lease)
 
-    def _log(self, lease: int) -> None:
-        partitions, tasks = len(self._partitions), len(self._leases.assignment())
+    def _log_move(self, count: int, why: str) -> None:
         log.info(
-            "%s: lease %d: %d partition%s in %d task%s",
-            *(self._settings.name, lease, partitions, "" if partitions == 1 else "s"),
-            *(tasks, "" if tasks == 1 else "s"),
+            "%s: %s %s: %s", self._settings.name, counted(count, "partition"), "moves" if count == 1 else "move", why
         )
+
+    def _log(self, lease: int) -> None:
+        partitions, tasks = counted(len(self._partitions), "partition"), counted(len(self._leases.assignment()), "task")
+        log.info("%s: lease %d: %s in %s", self._settings.name, lease, partitions, tasks)
 
     def _assign(self, before: Assignment, *, level: bool, same_lease: bool) -> Assignment:
         """A share for each task; while the same lease continues, closed shares stay empty."""

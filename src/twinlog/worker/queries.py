@@ -13,6 +13,7 @@ from twinlog.clock import LONG_AGO, SYSTEM, Clock
 from twinlog.errors import EngineError, EngineLostError
 from twinlog.lease.lease_server import LeaseServer, QueryFlows
 from twinlog.log_once import LogOnce
+from twinlog.model.amounts import counted
 from twinlog.model.topics import listed
 from twinlog.settings.flow import FlowSettings
 from twinlog.spark.engine import Engine
@@ -303,9 +304,8 @@ class Queries:
         self._logged.all_over()
         shared = [names for names in groups if len(names) > 1]
         if shared:
-            tasks = f"{slots} task{'' if slots == 1 else 's'}"
             together = "; ".join(f"{listed(names)} share a task" for names in shared)
-            self._sharing = f"Spark runs {tasks} at once for {len(flows)} flows: {together}"
+            self._sharing = f"Spark runs {counted(slots, 'task')} at once for {counted(len(flows), 'flow')}: {together}"
 
     def _log_shared(self) -> None:
         """Log the flows that share a task, after a while: the executors of a cluster start in sequence."""

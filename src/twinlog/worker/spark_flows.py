@@ -12,6 +12,7 @@ from twinlog.errors import EngineLostError
 from twinlog.lease.lease_server import LeaseServer
 from twinlog.log_once import AGAIN_S, LogOnce
 from twinlog.message_ids import with_id
+from twinlog.model.amounts import counted
 from twinlog.settings.flow import COPIER_MEMORY_BYTES, FlowSettings
 from twinlog.settings.worker import DriverListener
 from twinlog.spark.engine import Engine
@@ -233,10 +234,9 @@ class SparkFlows:
         self._executors = {}
         if self._wanted > self._slots:
             log.warning(
-                "TW-SPARK-10: Spark has %d slot%s for %d tasks that tasks.max allows: no flow gets more than its share",
-                self._slots,
-                "" if self._slots == 1 else "s",
-                self._wanted,
+                "TW-SPARK-10: Spark has %s for %s that tasks.max allows: no flow gets more than its share",
+                counted(self._slots, "slot"),
+                counted(self._wanted, "task"),
             )
         self._seen = engine
 

@@ -432,7 +432,7 @@ def test_clusters_differ_until_the_flow_has_run_and_where_somebody_changes_them(
     assert differences(str(file), "--from", "north", "--to", "south") == [
         ("topic", f"{topic} / north.{topic}", None, "2 partitions", None),
         ("acl", deny, None, "yes", None),
-        ("group", group, None, "1 partitions", None),
+        ("group", group, None, "1 partition", None),
     ]
     with FlowWithoutSpark(load(file).flows[0]):
         wait_for(lambda: not differences(str(file), "--from", "south", "--to", "north"), 60, "the clusters are in step")

@@ -330,7 +330,7 @@ def test_a_process_that_is_killed_while_it_does_what_another_one_asked(
     with scene.process("--until", "caught-up") as process:
         process.start()
         assert process.wait(120) == 0
-        assert f"caught up, without 1 paused partitions: {paused}-0" in process.log
+        assert f"caught up, without 1 paused partition: {paused}-0" in process.log
     assert scene.copies(paused) == list(range(5))
     assert scene.copies(topic, 0) == list(range(2001))
     assert Counter(scene.copies(topic, 1)) == Counter(dict.fromkeys(range(10_000, 12_000), 1 + len(ids)))

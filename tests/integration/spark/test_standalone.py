@@ -220,7 +220,7 @@ def test_a_worker_that_is_decommissioned_is_drained_before_its_executor_goes(
     wait_until_copied(process, [flow])
     assert process.terminate() == 0
     require_true_copies([flow])
-    assert "is gone, other copiers take them over" not in process.log, "no copier was cut off with its executor"
+    assert "is gone, other copiers take over" not in process.log, "no copier was cut off with its executor"
     assert "Traceback" not in process.log
 
 

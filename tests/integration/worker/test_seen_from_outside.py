@@ -111,7 +111,7 @@ def test_each_group_may_move_exactly_when_it_would_skip_and_repeat_nothing(
     commit_offsets(source, {shop: {(topic, 0): 5, (topic, 1): 3}, other: {(topic, 0): 1}})
     assert "is yet to run" in mirror.ask("groups").output
     with FlowWithoutSpark(mirror.settings):
-        text = mirror.wait_for("groups", 0, "1 of 1 groups may move now")
+        text = mirror.wait_for("groups", 0, "1 of 1 group may move now")
         assert re.search(rf"{shop} +{topic} +0 +5 +\d+ +5 +5 +\d+ +yes\n", text), text
         assert re.search(rf"left out, see them with --group: {other}\n", text), text
         code, found = mirror.json("groups", "--group", other)
@@ -128,7 +128,7 @@ def test_each_group_may_move_exactly_when_it_would_skip_and_repeat_nothing(
         with Member(target, shop, [remote], "classic") as member:
             member.read(1)
             mirror.wait_for("groups", 0, rf"{shop} .* has moved \(Stable on the target\)")
-        mirror.wait_for("groups", 0, "1 of 1 groups may move now")
+        mirror.wait_for("groups", 0, "1 of 1 group may move now")
 
         # Another application has the same name there.
         alien = create_topic(target, new_name("alien"))
@@ -137,14 +137,14 @@ def test_each_group_may_move_exactly_when_it_would_skip_and_repeat_nothing(
             member.read(1)
             text = mirror.wait_for("groups", 1, "its name is that of another application, which reads alien-")
             assert "an operator has to act" in text
-        mirror.wait_for("groups", 0, "1 of 1 groups may move now")
+        mirror.wait_for("groups", 0, "1 of 1 group may move now")
 
         # Somebody committed too far on the target.
         commit_offsets(target, {shop: {(remote, 0): 12}})
         text = mirror.wait_for("groups", 1, "it would skip them")
         assert "an operator has to act" in text
         commit_offsets(target, {shop: {(remote, 0): 9}})
-        mirror.wait_for("groups", 0, "1 of 1 groups may move now")
+        mirror.wait_for("groups", 0, "1 of 1 group may move now")
 
     # The flow is gone, and the group goes on.
     produce(source, topic, numbered(40))
@@ -157,10 +157,10 @@ def test_each_group_may_move_exactly_when_it_would_skip_and_repeat_nothing(
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as waiting:
         assert waiting.stderr is not None
         first = waiting.stderr.readline()
-        assert re.search(r"^\d+ s of 600 s: .*1 of 1 groups have to wait, .*before the commit$", first), first
+        assert re.search(r"^\d+ s of 600 s: .*1 of 1 group has to wait, .*before the commit$", first), first
         with FlowWithoutSpark(mirror.settings):
             told, progress = waiting.communicate(timeout=600)
-    assert (waiting.returncode, "1 of 1 groups may move now" in told) == (0, True), first + progress + told
+    assert (waiting.returncode, "1 of 1 group may move now" in told) == (0, True), first + progress + told
     assert group_offsets(target, [shop])[shop][remote, 0].offset == offsets(target, remote, 0)[1]
 
     source.kill()

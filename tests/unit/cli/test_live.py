@@ -56,7 +56,7 @@ def test_a_lag_is_logged_with_its_age() -> None:
     flow = Flow()
     flow.take(5)
     assert line(flow) == (
-        "east->west: running, 1 partitions, 5 records copied, 5 records/s, 0.0 MB/s, lag 0 (0 s ago), ETA now"
+        "east->west: running, 1 partition, 5 records copied, 5 records/s, 0.0 MB/s, lag 0 (0 s ago), ETA now"
     )
 
 
@@ -73,7 +73,7 @@ def test_a_waiting_flow_logs_the_reason_and_no_rate() -> None:
     flow.take(7)
     assert line(flow) == (
         "east->west: waiting: target cluster unreachable since 14:03:10, nothing is copied, "
-        "1 partitions, 5 records copied, lag 2 (0 s ago)"
+        "1 partition, 5 records copied, lag 2 (0 s ago)"
     )
 
 

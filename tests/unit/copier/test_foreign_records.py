@@ -43,7 +43,7 @@ def test_the_first_foreign_record_is_reported_at_once_and_the_rest_is_summed() -
     reported.offsets.report_sum()
     assert reported.texts[1:] == [
         (
-            "foreign: north.t-0: 2997 target offsets in 999 places from 10 to 9992 are not ours; somebody else writes "
+            "foreign: north.t-0: 2,997 target offsets in 999 places from 10 to 9992 are not ours; somebody else writes "
             "to this remote topic"
         )
     ]
@@ -58,7 +58,7 @@ def test_a_sum_of_several_partitions_is_one_line() -> None:
     assert reported.texts[1:] == [
         (
             "foreign: 5 target offsets in 2 partitions are not ours; somebody else writes to these remote topics: "
-            "north.t-1: 4 target offsets from 5 on; north.t-0: 1 target offsets from 3 on"
+            "north.t-1: 4 target offsets from 5 on; north.t-0: 1 target offset from 3 on"
         )
     ]
     reported.now += SUM_S

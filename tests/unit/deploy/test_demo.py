@@ -34,10 +34,10 @@ def test_equal_records_are_counted_with_their_bytes() -> None:
     [
         ([content(b"one"), content(b"TWO")], ["t-0: the copy of source offset 11 has another value"]),
         ([content(b"one"), content(b"two", timestamp=6)], ["t-0: the copy of source offset 11 has another timestamp"]),
-        ([content(b"one")], ["t-0: 1 records are missing from the target, from offset 11 on"]),
+        ([content(b"one")], ["t-0: 1 record is missing from the target, from offset 11 on"]),
         (
             [content(b"one"), content(b"two"), content(b"two")],
-            ["t-0: 1 records are on the target only, from offset 2 on"],
+            ["t-0: 1 record is on the target only, from offset 2 on"],
         ),
         (
             [content(b"two"), content(b"one")],

@@ -63,7 +63,7 @@ WORDS = {
     "missing": "missing on b, or with fewer partitions",
     "smaller": "missing on b, or with fewer partitions",
     "uncopied": "nothing is copied yet",
-    "no leader": "1 partitions of a have no leader",
+    "no leader": "1 partition of a has no leader",
     "no right": "this login lacks ALTER on cluster a",
     "no fence": "takes no quotas over its protocol",
     "under way": "a switchover b->a has begun and is still incomplete",

@@ -23,6 +23,7 @@ from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.record.last_records import KeptRecord, LastRecords, taken
 from twinlog.kafka.record.records import Record
 from twinlog.mirror.topics.create import create_topics
+from twinlog.model.amounts import counted
 from twinlog.model.topics import NewTopic, value_of
 from twinlog.model.types import TopicName
 from twinlog.settings.worker import StorageTopic
@@ -163,9 +164,9 @@ class StateTopic(Generic[R]):
             return
         if self._topic.partitions == 1 and found.partitions > 1:
             raise RefusedError(
-                f"cluster {self._admin.alias}: topic {self.name} ({self._key}) has {found.partitions} partitions and "
-                "must have a single partition, so that its records keep their order; name another topic, or recreate "
-                "it",
+                f"cluster {self._admin.alias}: topic {self.name} ({self._key}) has "
+                f"{counted(found.partitions, 'partition')} and must have a single partition, so that its records "
+                "keep their order; name another topic, or recreate it",
                 message_id="TW-WORKER-21",
             )
         self._check_compaction()
@@ -183,10 +184,10 @@ class StateTopic(Generic[R]):
             wanted, instead = (
                 ("as many replicas as the brokers' default.replication.factor", "")
                 if factor == -1
-                else (f"{factor} replicas", ", or -1 for the brokers' default")
+                else (counted(factor, "replica"), ", or -1 for the brokers' default")
             )
             raise TooFewBrokersError(
-                f"{text}; it is to have {wanted}, and the cluster has {brokers} broker{'s' if brokers > 1 else ''}: "
+                f"{text}; it is to have {wanted}, and the cluster has {counted(brokers, 'broker')}: "
                 f"write {self._factor_key} = {brokers}{instead}, or start the other brokers",
                 message_id="TW-WORKER-04",
             )

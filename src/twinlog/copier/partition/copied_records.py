@@ -14,6 +14,7 @@ from twinlog.lease.messages import Grant
 from twinlog.lease.progress import CopierCounters, PartitionCounters
 from twinlog.mirror.offsets.exact_map import CopiedRun, CopiedRuns
 from twinlog.mirror.offsets.positions import Position, Writer
+from twinlog.model.amounts import counted
 from twinlog.model.types import SourceOffset, TargetOffset, TopicName, TopicPartition
 
 
@@ -288,20 +289,21 @@ class ForeignOffsets:
         seen, self._seen = self._seen, {}
         if len(seen) == 1:
             ((remote, one),) = seen.items()
-            text = f"{remote}: {_described(one)} are not ours; somebody else writes to this remote topic"
+            verb = "is" if one.offsets == 1 else "are"
+            text = f"{remote}: {_described(one)} {verb} not ours; somebody else writes to this remote topic"
         else:
             most = sorted(seen, key=lambda remote: -seen[remote].offsets)
             where = "; ".join(f"{remote}: {_described(seen[remote])}" for remote in most[:NAMED])
             others = "" if len(most) <= NAMED else f"; and {len(most) - NAMED} more"
             total = sum(one.offsets for one in seen.values())
             text = (
-                f"{total} target offsets in {len(seen)} partitions are not ours; somebody else writes to these remote "
-                f"topics: {where}{others}"
+                f"{counted(total, 'target offset')} in {counted(len(seen), 'partition')} are not ours; somebody else "
+                f"writes to these remote topics: {where}{others}"
             )
         self._context.report_event("foreign", text)
 
 
 def _described(seen: _Seen) -> str:
     if seen.places == 1:
-        return f"{seen.offsets} target offsets from {seen.first} on"
-    return f"{seen.offsets} target offsets in {seen.places} places from {seen.first} to {seen.end - 1}"
+        return f"{counted(seen.offsets, 'target offset')} from {seen.first} on"
+    return f"{counted(seen.offsets, 'target offset')} in {seen.places:,} places from {seen.first} to {seen.end - 1}"

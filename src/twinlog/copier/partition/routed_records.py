@@ -14,6 +14,7 @@ from twinlog.kafka.producer.append_queue import AppendQueue
 from twinlog.kafka.producer.appends import Append, PreparedFetch, RoutedRows
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
+from twinlog.model.amounts import counted
 from twinlog.model.topics import NewTopic, Refusal, own_settings
 from twinlog.model.types import SourceOffset, TopicName, TopicPartition
 from twinlog.settings.flow import FlowSettings
@@ -362,7 +363,9 @@ class RoutedTopics:
         refusal = await self._create(new)
         if refusal is not None:
             raise CopyError(f"cluster {self._target.alias} does not create topic {topic}: {refusal.text}")
-        return f"topic {topic} was created with {new.partitions} partitions: the transform routes records to it"
+        return (
+            f"topic {topic} was created with {counted(new.partitions, 'partition')}: the transform routes records to it"
+        )
 
     async def _create(self, new: NewTopic) -> Refusal | None:
         refusal = await create_topic(self._target, new, PURPOSE)

@@ -28,6 +28,7 @@ from twinlog.kafka.record.stamp import records_between, sequence_after
 from twinlog.lease.messages import Grant
 from twinlog.mirror.offsets.exact_map import CopiedRun, CopiedRuns
 from twinlog.mirror.offsets.positions import Position, Writer
+from twinlog.model.amounts import counted
 from twinlog.model.types import SourceOffset, TargetOffset, TopicPartition
 
 MOST_LEFT_OUT = 20_000
@@ -427,8 +428,8 @@ async def resume_after_log_end(
             reason = f"the source log now starts at {logs.source_start}, so that those before it cannot be compared"
         event(
             "foreign",
-            f"{grant.remote}: of {matched + strange} records after the stored position {strange} are not copies of "
-            f"{grant.source} from offset {position.next_source} on: {reason}",
+            f"{grant.remote}: of {counted(matched + strange, 'record')} after the stored position {strange} are not "
+            f"copies of {grant.source} from offset {position.next_source} on: {reason}",
         )
     resumed = replace(
         position,

@@ -35,6 +35,7 @@ from twinlog.mirror.offsets.exact_map import CopiedRun, ExactMap
 from twinlog.mirror.offsets.positions import Position
 from twinlog.mirror.offsets.segments import segments_topic
 from twinlog.mirror.offsets.starts import AT_FIRST, StartSpec
+from twinlog.model.amounts import counted
 from twinlog.model.types import SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.settings.flow import ConsumerSettings, FlowSettings
 from twinlog.settings.written import key_of
@@ -430,9 +431,10 @@ class StartPositions:
         left = end if place is None else place.end
         position = replace(position, writer=fencing(position.writer))
         what = f"ends at {end}" if left == end else f"has something else from {left} on"
+        lost = expected - left
         text = (
-            f"{grant.remote}: the remote log {what}, but {expected} was acknowledged: {expected - left} records "
-            f"were lost on the target"
+            f"{grant.remote}: the remote log {what}, but {expected} was acknowledged: {counted(lost, 'record')} "
+            f"{'was' if lost == 1 else 'were'} lost on the target"
         )
         if place is None:
             self._event("target", f"{text}; where they came from is not known, so they are not copied again")

@@ -293,7 +293,7 @@ _TARGET = Area(
             "TW-TARGET-02",
             "Records were lost on the target",
             "warning",
-            lines=("`target: ... records were lost on the target`",),
+            lines=("`target: ... lost on the target`",),
             meaning=(
                 "The remote log ends before the last acknowledged record, or has different records there, for example "
                 "after an unclean election."

@@ -362,7 +362,7 @@ _WORKER = Area(
             "TW-WORKER-21",
             "A topic of the worker has several partitions",
             "error",
-            lines=("`topic T (KEY) has N partitions and must have a single partition, ...`",),
+            lines=("`topic T (KEY) has ... and must have a single partition, ...`",),
             meaning="Another program or person created the config topic with several partitions.",
             impact=NOTHING_CHANGED,
             mend=(

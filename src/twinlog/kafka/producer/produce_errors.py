@@ -17,6 +17,7 @@ from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import REFUSED, RETRIABLE, Code
 from twinlog.kafka.protocol.produce import Appended
 from twinlog.kafka.retry import RetryPolicy
+from twinlog.model.amounts import counted
 from twinlog.model.types import TargetOffset
 from twinlog.settings.flow import ClientSettings
 
@@ -207,4 +208,4 @@ def explain_refusal(sent: SentAppend, place_of: Callable[[int], str] = "record {
     for error in refusal.record_errors[:1]:
         text += f"; {place_of(error.number)}: {error.message or 'no reason given'}"
     more = len(refusal.record_errors) - 1
-    return text + (f", and {more} records more" if more > 0 else "")
+    return text + (f", and {counted(more, 'more record')}" if more > 0 else "")

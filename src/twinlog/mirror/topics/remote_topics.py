@@ -15,6 +15,7 @@ from twinlog.mirror.topics.create import create_topics, require_topics
 from twinlog.mirror.topics.internal_topics import absent, exact_maps, offset_syncs, positions, progress
 from twinlog.mirror.topology.filters import DefaultConfigPropertyFilter
 from twinlog.mirror.topology.plugins import config_filter_of
+from twinlog.model.amounts import counted
 from twinlog.model.topics import ConfigEntry, NewTopic, Refusal
 from twinlog.model.types import TopicName
 from twinlog.settings.flow import FlowSettings
@@ -109,7 +110,9 @@ class TopicMirror:
         partitions = {topic.name: topic.partitions for topic in topics}
 
         def created(name: TopicName) -> None:
-            log.info("%s: created remote topic %s (%d partitions)", self._settings.name, name, partitions[name])
+            log.info(
+                "%s: created remote topic %s (%s)", self._settings.name, name, counted(partitions[name], "partition")
+            )
 
         return create_topics(self._settings.name, self._target, topics, created) | hidden
 
@@ -118,5 +121,6 @@ class TopicMirror:
         refused = self._target.create_partitions({pair.remote: pair.source.partitions for pair in pairs})
         for pair in pairs:
             if pair.remote not in refused:
-                log.info("%s: %s now has %d partitions", self._settings.name, pair.remote, pair.source.partitions)
+                partitions = counted(pair.source.partitions, "partition")
+                log.info("%s: %s now has %s", self._settings.name, pair.remote, partitions)
         return refused

@@ -16,13 +16,14 @@ from twinlog.kafka.consumer.topic_reader import TopicReader
 from twinlog.kafka.retry import COMMAND_CONNECT_S
 from twinlog.mirror.topology.plugins import config_filter_of, group_filter_of
 from twinlog.mirror.topology.topology import topology_of
+from twinlog.model.amounts import counted
 from twinlog.model.groups import GROUPS_TOPIC
 from twinlog.model.types import GroupId, TopicName
 from twinlog.ops.audit.clusters import changes_found, settings_found, state_found
 from twinlog.ops.audit.groups import group_findings
 from twinlog.ops.audit.near_misses import outside
 from twinlog.ops.audit.records import CompareRanges, gap_findings, record_findings, suspect_histories
-from twinlog.ops.audit.report import AuditPart, FlowAudit, PartResult, many
+from twinlog.ops.audit.report import AuditPart, FlowAudit, PartResult
 from twinlog.ops.audit.sample import sample_of
 from twinlog.ops.audit.sync_history import SyncHistory, read_history
 from twinlog.ops.diff.differences import FlowTopicPairing, compare_clusters
@@ -185,11 +186,12 @@ class FlowAuditor:
         if sample.problem is not None:
             problems.append(sample.problem)
         if late is not None:
-            problems.append(f"{len(rows)} of {len(sample.ranges)} ranges were compared: {late}")
+            problems.append(f"{len(rows)} of {counted(len(sample.ranges), 'range')} were compared: {late}")
         records = sum(row.records for row in rows)
-        scope = f"{records:,} records of {many(sample.partitions, 'partition')} are equal"
+        verb = "is" if records == 1 else "are"
+        scope = f"{counted(records, 'record')} of {counted(sample.partitions, 'partition')} {verb} equal"
         if sample.left:
-            scope += f", {sample.left:,} offsets outside the sample (--full compares all)"
+            scope += f", {counted(sample.left, 'offset')} outside the sample (--full compares all)"
         return PartResult(AuditPart.RECORDS, tuple(findings), scope, "; ".join(problems) or None)
 
     def _gaps(self, plan: VerifyPlan) -> PartResult:
@@ -199,7 +201,7 @@ class FlowAuditor:
         parts = [part for part in suspects if part.source not in logs or logs[part.source].end > 0]
         findings = gap_findings(self._flow, parts, self._history, logs)
         syncs = sum(1 for part in parts if self._history.anchors(part.source))
-        scope = f"{many(syncs, 'partition')} by offset syncs"
+        scope = f"{counted(syncs, 'partition')} by offset syncs"
         lacking = len(parts) - syncs
         missing = None
         if parts and not syncs:
@@ -207,7 +209,7 @@ class FlowAuditor:
                 f"topic {self._flow.offset_syncs_topic} lacks offset syncs of these topics, which would prove gaps"
             )
         elif lacking:
-            scope += f"; {many(lacking, 'partition')} without offset syncs"
+            scope += f"; {counted(lacking, 'partition')} without offset syncs"
         return PartResult(AuditPart.GAPS, tuple(findings), scope, missing)
 
     # Groups.
@@ -225,9 +227,9 @@ class FlowAuditor:
         trouble = None if seen.source_trouble is None else f"the source is silent about groups: {seen.source_trouble}"
         if seen.unlisted:
             trouble = (
-                f"{many(seen.unlisted, 'partition')} of {GROUPS_TOPIC} lack a leader, and their groups are missing"
+                f"{counted(seen.unlisted, 'partition')} of {GROUPS_TOPIC} without a leader, whose groups are missing"
             )
-        return PartResult(AuditPart.GROUPS, tuple(findings), many(len(seen.groups), "group"), trouble)
+        return PartResult(AuditPart.GROUPS, tuple(findings), counted(len(seen.groups), "group"), trouble)
 
     def _history_of_copiers(self, copied_by: Sequence[FlowSettings]) -> SyncHistory:
         """The offset syncs for a checkpoint connector, which leaves copying to other connectors."""
@@ -264,7 +266,7 @@ class FlowAuditor:
         detail = f": {seen.state.detail}" if seen.state.detail else ""
         runner.append(f"{seen.state.word}{detail}")
         findings, trouble = state_found(seen)
-        return PartResult(AuditPart.LAG, tuple(findings), f"{many(len(seen.topics), 'topic')}", trouble)
+        return PartResult(AuditPart.LAG, tuple(findings), f"{counted(len(seen.topics), 'topic')}", trouble)
 
     def _filter(self) -> PartResult:
         here = self._source_inventory()
@@ -279,7 +281,7 @@ class FlowAuditor:
 
         findings = outside(self._topology, here.topics, readers, records, self._flow.name)
         left = sum(not self._topology.mirrors(name) for name in here.topics)
-        return PartResult(AuditPart.FILTER, tuple(findings), f"{many(left, 'topic')} outside the filter")
+        return PartResult(AuditPart.FILTER, tuple(findings), f"{counted(left, 'topic')} outside the filter")
 
     def _readers(self, here: Inventory) -> dict[TopicName, list[GroupId]]:
         """The followed groups with offsets in each topic."""
@@ -301,7 +303,7 @@ class FlowAuditor:
         unread = [*here.unread, *there.unread]
         pairs = sum(names.right(name) is not None for name in here.topics)
         return PartResult(
-            AuditPart.SETTINGS, tuple(findings), f"{many(pairs, 'mirrored topic')}", "; ".join(unread) or None
+            AuditPart.SETTINGS, tuple(findings), f"{counted(pairs, 'mirrored topic')}", "; ".join(unread) or None
         )
 
     def _changes(self) -> PartResult:

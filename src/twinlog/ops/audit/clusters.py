@@ -13,8 +13,8 @@ from twinlog.config.keys.scope import GUESS
 from twinlog.config.load import load_file
 from twinlog.config.text.entries import IGNORED_HERE
 from twinlog.mistakes import ConfigWarning, MistakeKind
-from twinlog.model.amounts import shown_bytes
-from twinlog.ops.audit.report import AuditPart, Finding, PartResult, Severity, many
+from twinlog.model.amounts import counted, shown_bytes
+from twinlog.ops.audit.report import AuditPart, Finding, PartResult, Severity
 from twinlog.ops.diff.differences import ClusterDifference
 from twinlog.ops.plan.flow_plan import FlowPlan, Problem
 from twinlog.ops.status.flow import FlowSnapshot
@@ -75,14 +75,16 @@ def state_found(seen: FlowSnapshot) -> tuple[list[Finding], str | None]:
     late = [topic for topic in seen.topics if topic.lag]
     if late:
         lag = sum(topic.lag for topic in late)
-        text = f"{many(lag, 'record')} of {many(len(late), 'topic')} wait to be copied"
+        text = (
+            f"{counted(lag, 'record')} of {counted(len(late), 'topic')} {'waits' if lag == 1 else 'wait'} to be copied"
+        )
         way = "a failover now would leave them behind; ask again once the mirror has caught up"
-        lines = [f"{topic.topic}: {topic.lag:,} records" for topic in late]
+        lines = [f"{topic.topic}: {counted(topic.lag, 'record')}" for topic in late]
         found.append(Finding("lag", Severity.NOTE, AuditPart.LAG, text, way, lag, flow.name, _limited(lines)))
     unknown = [topic for topic in seen.topics if topic.unknown]
     if unknown:
-        text = f"the lag of {many(sum(topic.unknown for topic in unknown), 'partition')} is unknown"
-        lines = [f"{topic.topic}: {many(topic.unknown, 'partition')}" for topic in unknown]
+        text = f"the lag of {counted(sum(topic.unknown for topic in unknown), 'partition')} is unknown"
+        lines = [f"{topic.topic}: {counted(topic.unknown, 'partition')}" for topic in unknown]
         way = "bring back the brokers that lead them"
         found.append(
             Finding("lag", Severity.WARNING, AuditPart.LAG, text, way, len(unknown), flow.name, _limited(lines))
@@ -180,7 +182,7 @@ def _difference(
 def changes_found(plan: FlowPlan) -> list[Finding]:
     """The first changes of a run of twinlog, and its problems."""
     found = [_problem(plan, problem) for problem in plan.problems]
-    remotes = [f"{one.name}: {many(one.partitions, 'partition')}" for one in plan.create if one.source is not None]
+    remotes = [f"{one.name}: {counted(one.partitions, 'partition')}" for one in plan.create if one.source is not None]
     own = [f"{one.cluster}: {one.name}" for one in plan.create if one.source is None]
     settings = [
         f"{one.cluster}: {one.topic}: {one.name} {one.old or 'default'} -> {one.new or 'default'}"
@@ -201,10 +203,12 @@ def changes_found(plan: FlowPlan) -> list[Finding]:
             found.append(_change(plan, text, len(lines), lines))
     if plan.records:
         size = "" if plan.bytes is None else f", {shown_bytes(plan.bytes)}"
-        lines = [f"{one.topic}: {one.records:,} records" for one in plan.copy]
-        found.append(_change(plan, f"{many(plan.records, 'record')}{size} would be copied", plan.records, lines))
+        lines = [f"{one.topic}: {counted(one.records, 'record')}" for one in plan.copy]
+        found.append(_change(plan, f"{counted(plan.records, 'record')}{size} would be copied", plan.records, lines))
     if plan.notes:
-        found.append(_change(plan, f"{many(len(plan.notes), 'hint')} for the first run", len(plan.notes), plan.notes))
+        found.append(
+            _change(plan, f"{counted(len(plan.notes), 'hint')} for the first run", len(plan.notes), plan.notes)
+        )
     return found
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from twinlog.console.progress import ReadingProgress
 from twinlog.console.spark_batch import SparkSignalHandler, run_in_spark
+from twinlog.model.amounts import counted
 from twinlog.ops.audit.auditor import AuditDeadline
 from twinlog.ops.audit.records import CompareRanges
 from twinlog.ops.verify.job import need_of_verification, run_verification
@@ -43,7 +44,7 @@ def compare_all(master: str | None, conf: dict[str, str], stop: SparkSignalHandl
             conf,
             stop,
             need=need_of_verification([plan]),
-            doing=f"comparing {len(ranges)} partitions",
+            doing=f"comparing {counted(len(ranges), 'partition')}",
             offsets=sum(part.offsets for part in ranges),
         )
 

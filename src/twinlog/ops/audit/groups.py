@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from twinlog.mirror.groups.safe_move import MoveVerdict, Obstacle, judge
+from twinlog.model.amounts import counted
 from twinlog.model.topics import listed
-from twinlog.ops.audit.report import AuditPart, Finding, Severity, many
+from twinlog.ops.audit.report import AuditPart, Finding, Severity
 from twinlog.ops.audit.sync_history import SyncHistory
 from twinlog.ops.groups.reader import GroupPartitionStatus, GroupsSnapshot, GroupStatus
 
@@ -100,7 +101,7 @@ def group_findings(flow: str, target: str, seen: GroupsSnapshot, history: SyncHi
             found.append(Finding("group-unclear", Severity.NOTE, AuditPart.GROUPS, text, way, flow=flow))
     if seen.left_out:
         text = (
-            f"{many(len(seen.left_out), 'group')} with offsets in mirrored topics "
+            f"{counted(len(seen.left_out), 'group')} with offsets in mirrored topics "
             f"{'is' if len(seen.left_out) == 1 else 'are'} outside the filter of groups: {listed(seen.left_out)}"
         )
         way = "add them to groups, or to groups.exclude if they may lose their offsets on a failover"
@@ -123,7 +124,7 @@ def _of_skips(flow: str, target: str, one: GroupFailover) -> list[Finding]:
     if not one.skips:
         return []
     count = sum(records for _, records in one.skips)
-    text = f"group {one.group} would skip {many(count, 'record')} on {target}"
+    text = f"group {one.group} would skip {counted(count, 'record')} on {target}"
     way = (
         f"stop the group's consumers on {target}, and set its offsets there back to the numbers after 'should be' "
         "(kafka-consumer-groups.sh --reset-offsets --to-offset)"
@@ -137,7 +138,7 @@ def _of_repeats(flow: str, target: str, one: GroupFailover) -> list[Finding]:
         return []
     count = sum(records for _, records in one.repeats)
     about = "" if all(part.facts.exact for part, _ in one.repeats) else "up to "
-    text = f"group {one.group} would repeat {about}{many(count, 'record')} on {target}"
+    text = f"group {one.group} would repeat {about}{counted(count, 'record')} on {target}"
     commits = all(part.facts.syncs for part, _ in one.repeats)
     way = (
         "the consumers must accept repeats: MirrorMaker 2 translates offsets only at its offset syncs "
@@ -154,7 +155,7 @@ def _of_unclear(flow: str, target: str, one: GroupFailover) -> list[Finding]:
         return []
     reasons = {reason.obstacle: reason for part in one.unclear for reason in part.verdict.reasons}
     first = next(iter(reasons.values()))
-    text = f"group {one.group} is unable to move to {target} in {many(len(one.unclear), 'partition')}: {first.text}"
+    text = f"group {one.group} is unable to move to {target} in {counted(len(one.unclear), 'partition')}: {first.text}"
     way = _WAYS_OUT.get(first.obstacle, "see `twinlog groups`").format(target=target)
     critical = any(reason.obstacle in (Obstacle.NOT_COMMITTED, Obstacle.TARGET_AHEAD) for reason in reasons.values())
     severity = Severity.CRITICAL if critical else Severity.WARNING
@@ -182,4 +183,4 @@ def _lines(
 def _limited(lines: Sequence[str]) -> tuple[str, ...]:
     if len(lines) <= SHOWN:
         return tuple(lines)
-    return (*lines[:SHOWN], f"and {len(lines) - SHOWN} more partitions; `twinlog groups` has all of them")
+    return (*lines[:SHOWN], f"and {counted(len(lines) - SHOWN, 'more partition')}; `twinlog groups` has all of them")

@@ -9,9 +9,10 @@ from difflib import SequenceMatcher
 
 from twinlog.mirror.topology.filters import DefaultTopicFilter, matches, name_beginnings
 from twinlog.mirror.topology.topology import Topology
+from twinlog.model.amounts import counted
 from twinlog.model.topics import listed
 from twinlog.model.types import GroupId, TopicName
-from twinlog.ops.audit.report import AuditPart, Finding, Severity, many
+from twinlog.ops.audit.report import AuditPart, Finding, Severity
 
 ALIKE = 0.85
 """How alike two names must be, from 0 to 1, as difflib measures it."""
@@ -90,7 +91,7 @@ def _of_readers(
         groups = sorted({group for name in names for group in readers[name]})
         verb = "is" if len(names) == 1 else "are"
         text = (
-            f"{many(len(names), 'topic')} {verb} left out ({why}), and groups that the flow follows read "
+            f"{counted(len(names), 'topic')} {verb} left out ({why}), and groups that the flow follows read "
             f"{'it' if len(names) == 1 else 'them'}: {listed(names)}"
         )
         lines = tuple(f"{name}: {_amount(records(name))}read by {listed(readers[name])}" for name in names)
@@ -106,7 +107,7 @@ def _of_names(
     for reason, names in alike.items():
         verb = "is" if len(names) == 1 else "are"
         like = "a name" if len(names) == 1 else "names"
-        count = many(len(names), "topic")
+        count = counted(len(names), "topic")
         text = f"{count} {verb} left out with {like} like an entry of topics ({reason}): {listed(names)}"
         lines = tuple(f"{name}: {_amount(records(name)).removesuffix(', ') or 'unread'}" for name in names)
         way = "add them to topics if they belong to the mirror, or to topics.exclude if they are foreign"
@@ -115,4 +116,4 @@ def _of_names(
 
 
 def _amount(records: int | None) -> str:
-    return "" if records is None else f"{many(records, 'record')}, "
+    return "" if records is None else f"{counted(records, 'record')}, "

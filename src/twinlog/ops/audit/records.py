@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from twinlog.model.amounts import counted
 from twinlog.model.types import TopicName, TopicPartition
-from twinlog.ops.audit.report import AuditPart, Finding, FindingKind, Severity, many
+from twinlog.ops.audit.report import AuditPart, Finding, FindingKind, Severity
 from twinlog.ops.audit.sync_history import SyncHistory
 from twinlog.ops.inventory import LogOffsets
 from twinlog.ops.verify.model import PartitionToVerify, Verdict
@@ -53,7 +54,7 @@ def _of_records(
 ) -> Finding:
     count = sum(differences for differences, _ in places)
     one, several = _WORDS[kind]
-    text = f"{many(count, 'record')} of {topic} {one if count == 1 else several} in {remote} on {flow.target}"
+    text = f"{counted(count, 'record')} of {topic} {one if count == 1 else several} in {remote} on {flow.target}"
     verify = f"`twinlog verify FILE --topic {topic}` lists all places"
     way = {
         "missing-records": f"{verify}; `twinlog replay FILE --topic {topic}` copies a range once more",
@@ -97,7 +98,7 @@ def gap_findings(
                 continue
             # The source still has the other offsets of the place, which are compared.
             count = min(jump.missing, log.start - jump.before.source - 1)
-            line = f"{part.source}: {many(count, 'offset')} between {jump.before.source} and {jump.after.source}"
+            line = f"{part.source}: {counted(count, 'offset')} between {jump.before.source} and {jump.after.source}"
             sure = jump.missing > 1 and not part.compacted
             (lost if sure else unclear)[part.source.topic].append((count, line))
     return [
@@ -109,7 +110,7 @@ def gap_findings(
 def _of_gap(flow: FlowSettings, topic: TopicName, places: Sequence[tuple[int, str]]) -> Finding:
     count = sum(missing for missing, _ in places)
     text = (
-        f"{many(count, 'record')} of {topic} {'was' if count == 1 else 'were'} deleted on {flow.source} before the "
+        f"{counted(count, 'record')} of {topic} {'was' if count == 1 else 'were'} deleted on {flow.source} before the "
         "copy, and MirrorMaker 2 passed over this gap silently"
     )
     if flow.consumer.isolation_level == "read_committed":
@@ -125,7 +126,7 @@ def _of_gap(flow: FlowSettings, topic: TopicName, places: Sequence[tuple[int, st
 def _of_unclear(flow: FlowSettings, topic: TopicName, places: Sequence[tuple[int, str]]) -> Finding:
     count = sum(missing for missing, _ in places)
     text = (
-        f"{many(count, 'source offset')} of {topic} {'lacks a copy' if count == 1 else 'lack copies'}: markers of "
+        f"{counted(count, 'source offset')} of {topic} {'lacks a copy' if count == 1 else 'lack copies'}: markers of "
         "transactions, holes of compaction, or lost records"
     )
     way = f"{flow.source} has deleted these offsets: compare with the systems that produced {topic}"

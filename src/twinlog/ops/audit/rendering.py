@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from twinlog.model.amounts import shown_moment
-from twinlog.ops.audit.report import AuditReport, Finding, Severity, counts, many
+from twinlog.model.amounts import counted, shown_moment
+from twinlog.ops.audit.report import AuditReport, Finding, Severity, counts
 
 MOST_LINES = 5
 """The details of a finding to print, unless all are wanted."""
@@ -44,8 +44,8 @@ def summary(findings: Sequence[Finding]) -> str:
     """How many findings there are of each severity."""
     found = counts(findings)
     return (
-        f"{found[Severity.CRITICAL]} critical, {many(found[Severity.WARNING], 'warning')}, "
-        f"{many(found[Severity.NOTE], 'note')}"
+        f"{found[Severity.CRITICAL]} critical, {counted(found[Severity.WARNING], 'warning')}, "
+        f"{counted(found[Severity.NOTE], 'note')}"
     )
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from typing import Any, Literal
 
+from twinlog.model.amounts import counted
 from twinlog.model.types import Alias
 
 FindingKind = Literal[
@@ -220,7 +221,7 @@ def verdict_of(findings: Sequence[Finding], not_audited: Sequence[object]) -> st
             words.append(f"{count:,} {one if count == 1 else several}")
     unclear = sum(found.kind == "group-unclear" and found.severity is Severity.CRITICAL for found in findings)
     if unclear:
-        words.append(f"{many(unclear, 'consumer group')} have to wait")
+        words.append(f"{counted(unclear, 'consumer group')} {'has' if unclear == 1 else 'have'} to wait")
     lossy = any(found.severity is Severity.CRITICAL for found in findings)
     if lossy:
         text = f"A failover today would lose or repeat records: {', '.join(words)}." if words else _BROKEN
@@ -231,13 +232,8 @@ def verdict_of(findings: Sequence[Finding], not_audited: Sequence[object]) -> st
     else:
         text = "The audit is clean."
     if not_audited:
-        text += f" The audit is incomplete: {many(len(not_audited), 'part')} stayed unread."
+        text += f" The audit is incomplete: {counted(len(not_audited), 'part')} stayed unread."
     return text
 
 
 _BROKEN = "The mirror fails to do the work of its file."
-
-
-def many(count: int, one: str) -> str:
-    """`1 part`, `2 parts`."""
-    return f"{count:,} {one}{'' if count == 1 else 's'}"

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from twinlog.console.options import SAMPLE_RECORDS
-from twinlog.ops.audit.report import many
+from twinlog.model.amounts import counted
 from twinlog.ops.audit.sync_history import OffsetPair, SyncHistory
 from twinlog.ops.verify.model import PartitionToVerify, Section
 
@@ -72,7 +72,8 @@ class AuditSample:
         if not self.unanchored:
             return None
         return (
-            f"{many(self.unanchored, 'partition')} lack offset syncs, so that only their begin can be compared: --full "
+            f"{counted(self.unanchored, 'partition')} {'lacks' if self.unanchored == 1 else 'lack'} offset syncs, "
+            "so that only their begin can be compared: --full "
             "compares them"
         )
 

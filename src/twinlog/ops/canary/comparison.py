@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from twinlog.message_ids import ID, with_id
-from twinlog.model.amounts import shown_bytes
+from twinlog.model.amounts import counted, shown_bytes
 from twinlog.model.types import GroupId, TopicName, TopicPartition
-from twinlog.ops.audit.report import Finding, many
+from twinlog.ops.audit.report import Finding
 from twinlog.ops.canary.process_tree import ProcessUse
 
 Program = Literal["MirrorMaker 2", "twinlog"]
@@ -192,13 +192,13 @@ class CanaryReport:
         found: list[str] = []
         for one in self.copies:
             if one.differences:
-                found.append(f"{many(one.differences, 'record')} of {one.program}'s copies differ from the source")
+                found.append(f"{counted(one.differences, 'record')} of {one.program}'s copies differ from the source")
             if one.uncompared:
                 found.append(f"a part of {one.program}'s copies could not be compared")
         found += [f"the lag of {lag.program} is unknown" for lag in self.lags if lag.now is None]
         skips = sum(one.skips or 0 for one in self.groups)
         if skips:
-            found.append(f"consumer groups would skip {many(skips, 'record')} by MirrorMaker 2's offsets")
+            found.append(f"consumer groups would skip {counted(skips, 'record')} by MirrorMaker 2's offsets")
         if self.groups_trouble is not None:
             found.append("the offsets of consumer groups could not be read")
         return found
@@ -216,7 +216,7 @@ class CanaryReport:
         repeats = sum(one.repeats or 0 for one in self.groups)
         if self.groups:
             text += (
-                f" On a failover now, consumer groups would repeat {many(repeats, 'record')} by MirrorMaker 2's "
+                f" On a failover now, consumer groups would repeat {counted(repeats, 'record')} by MirrorMaker 2's "
                 f"offsets, and {'none' if all(one.exact for one in self.groups) else 'some'} by twinlog's map."
             )
         rates = {one.program: one.cpu_per_million for one in self.uses}
@@ -259,8 +259,9 @@ def report_lines(report: CanaryReport, *, everything: bool = False) -> Iterator[
     yield ""
     yield "copies, against the source:"
     for copy in report.copies:
-        left = f", {copy.left:,} offsets outside the sample (--full compares all)" if copy.left else ""
-        text = f"{copy.records:,} records of {many(copy.partitions, 'partition')} are equal{left}"
+        left = f", {counted(copy.left, 'offset')} outside the sample (--full compares all)" if copy.left else ""
+        verb = "is" if copy.records == 1 else "are"
+        text = f"{counted(copy.records, 'record')} of {counted(copy.partitions, 'partition')} {verb} equal{left}"
         yield f"  {copy.program:<14} {copy.flow}: {text}"
         for finding in copy.findings:
             yield f"    {finding.text}" if finding.id is None else f"    {finding.id}: {finding.text}"
@@ -316,11 +317,10 @@ def _resume(one: GroupResume) -> str:
 def _use(one: ProgramUse) -> str:
     if one.use is None:
         return one.way_out
-    text = f"{one.use.cpu_s:.2f} CPU s in {one.seconds:.0f} s for {one.records:,} records"
+    text = f"{one.use.cpu_s:.2f} CPU s in {one.seconds:.0f} s for {counted(one.records, 'record')}"
     rate = one.cpu_per_million
     if rate is None:
         text += f" (fewer than {FEW:,}: most of it is the time of an idle program)"
     else:
         text += f", {rate:.2f} CPU s for a million"
-    count = one.use.processes
-    return f"{text}; {shown_bytes(one.use.memory)} in {count} process{'' if count == 1 else 'es'}"
+    return f"{text}; {shown_bytes(one.use.memory)} in {counted(one.use.processes, 'process')}"

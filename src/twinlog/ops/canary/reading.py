@@ -13,6 +13,7 @@ from twinlog.kafka.consumer.topic_reader import TopicReader
 from twinlog.kafka.retry import COMMAND_CONNECT_S
 from twinlog.message_ids import told
 from twinlog.mirror.topology.topology import topology_of
+from twinlog.model.amounts import counted
 from twinlog.model.topics import listed
 from twinlog.model.types import SourceOffset, TopicName, TopicPartition
 from twinlog.ops.audit.auditor import AuditDeadline
@@ -251,11 +252,11 @@ class CanaryReader:
         if program == MM2:
             way_out = (
                 "add --mm2-pid PID on the host of MirrorMaker 2; or read process_cpu_seconds_total of its JMX "
-                f"exporter, or `ps -o cputime= -p PID`, twice in {seconds:.0f} s: it copied {records:,} records "
-                "meanwhile"
+                f"exporter, or `ps -o cputime= -p PID`, twice in {seconds:.0f} s: it copied "
+                f"{counted(records, 'record')} meanwhile"
             )
         else:
-            way_out = f"add --pid PID on the host of twinlog: it copied {records:,} records in {seconds:.0f} s"
+            way_out = f"add --pid PID on the host of twinlog: it copied {counted(records, 'record')} in {seconds:.0f} s"
         return ProgramUse(program, records, seconds, way_out=way_out)
 
     # Equality.

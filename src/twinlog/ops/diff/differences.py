@@ -13,6 +13,7 @@ from twinlog.mirror.topology.filters import DefaultConfigPropertyFilter, Default
 from twinlog.mirror.topology.naming import DefaultReplicationPolicy
 from twinlog.mirror.topology.topology import Topology
 from twinlog.model.acls import Acl, ResourceType
+from twinlog.model.amounts import counted
 from twinlog.model.topic_names import HeartbeatNames
 from twinlog.model.topics import ConfigEntry, own_settings
 from twinlog.model.types import Alias, GroupId, TopicName, TopicPartition
@@ -182,7 +183,7 @@ def _topics(
     for here, there in sorted(pairs.items()):
         count = left.topics[here].topic.partitions
         if there not in right.topics:
-            yield ClusterDifference("topic", _shown(here, there), f"{count} partitions", None)
+            yield ClusterDifference("topic", _shown(here, there), counted(count, "partition"), None)
         elif (other := right.topics[there].topic.partitions) != count:
             yield ClusterDifference("partitions", _shown(here, there), str(count), str(other))
         mine, theirs = left.topics[here].replicas, right.topics[there].replicas if there in right.topics else None
@@ -195,7 +196,7 @@ def _topics(
         origin = names.left(there)
         if origin is not None and origin not in left.topics:
             count = right.topics[there].topic.partitions
-            yield ClusterDifference("topic", _shown(origin, there), None, f"{count} partitions")
+            yield ClusterDifference("topic", _shown(origin, there), None, counted(count, "partition"))
 
 
 def _settings(
@@ -280,7 +281,7 @@ def _lags(
 
 
 def _partitions(lags: Mapping[TopicPartition, int]) -> str | None:
-    return f"{len(lags)} partitions" if lags else None
+    return counted(len(lags), "partition") if lags else None
 
 
 def _lag(lag: int | None) -> str | None:
@@ -293,7 +294,7 @@ def diff_lines(
     """The differences, in sections; each section is shortened unless `everything` is set."""
     if not found:
         return [f"{left} and {right}: no difference ({compared})"]
-    lines = [f"{left} | {right}: {len(found)} difference{'' if len(found) == 1 else 's'} ({compared})"]
+    lines = [f"{left} | {right}: {counted(len(found), 'difference')} ({compared})"]
     for title, kinds in _SECTIONS:
         section = [f"    {_line(one, left, right)}" for one in found if one.kind in kinds]
         if section:

@@ -27,6 +27,7 @@ from twinlog.console.table import table
 from twinlog.errors import ClusterError, RefusedError, TwinlogError
 from twinlog.kafka.retry import LOOK_CONNECT_S
 from twinlog.message_ids import id_first
+from twinlog.model.amounts import counted
 from twinlog.model.groups import GROUPS_TOPIC
 from twinlog.ops.running_worker import read_flows_asked
 
@@ -177,7 +178,9 @@ def missing(seen: GroupsSnapshot) -> str:
         return "" if seen.groups else f"{seen.flow}: no group to move"
     first = late[0]
     why = first.reasons[0].text if first.reasons else NOTHING
-    return f"{seen.flow}: {len(late)} of {len(seen.groups)} groups have to wait, {first.group}: {why}"
+    verb = "has" if len(late) == 1 else "have"
+    waiting = f"{len(late)} of {counted(len(seen.groups), 'group')} {verb} to wait"
+    return f"{seen.flow}: {waiting}, {first.group}: {why}"
 
 
 def lines(seen: GroupsSnapshot) -> list[str]:
@@ -211,7 +214,7 @@ def summary(seen: GroupsSnapshot) -> str:
     if not seen.groups:
         return f"{seen.flow}: all groups that it follows lack offsets in the topics that it mirrors"
     safe, moved = sum(group.safe for group in seen.groups), sum(group.moved for group in seen.groups)
-    text = f"{seen.flow}: {safe} of {len(seen.groups)} groups may move now"
+    text = f"{seen.flow}: {safe} of {counted(len(seen.groups), 'group')} may move now"
     if moved:
         text += f", {moved} {'have' if moved > 1 else 'has'} moved"
     late = [group for group in seen.groups if not group.done]

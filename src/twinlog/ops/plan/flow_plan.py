@@ -11,7 +11,7 @@ from twinlog.console.table import shown_duration
 from twinlog.errors import TwinlogError
 from twinlog.message_ids import ID, with_id
 from twinlog.model.acls import TopicAcl
-from twinlog.model.amounts import shown_bytes
+from twinlog.model.amounts import counted, shown_bytes
 from twinlog.model.types import Alias, GroupId, TopicName
 
 ProblemKind = Literal[
@@ -313,28 +313,24 @@ def _summary(plan: FlowPlan) -> str:
             ("create", len(plan.acls), "ACL"),
             ("move", moving, "group"),
         )
-        does = [f"{what} {_many(count, one)}" for what, count, one in counts if count]
+        does = [f"{what} {counted(count, one)}" for what, count, one in counts if count]
         if plan.records:
             does.append(f"copy {_amount(plan.records, plan.bytes)}")
         text = "a run would " + (", ".join(does) or "fail, or skip a part of it")
         if plan.seconds:
             text += f", in about {shown_duration(plan.seconds)} at {shown_bytes(plan.rate)}/s (--rate)"
-    problems = f"; {_many(len(plan.problems), 'problem')}" if plan.problems else ""
+    problems = f"; {counted(len(plan.problems), 'problem')}" if plan.problems else ""
     return f"{plan.flow}: {text}{problems}"
 
 
-def _many(count: int, one: str) -> str:
-    return f"{count} {one}{'' if count == 1 else 's'}"
-
-
 def _amount(records: int, size: int | None) -> str:
-    return f"{records:,} records" + (", bytes unknown" if size is None else f", {shown_bytes(size)}")
+    return counted(records, "record") + (", bytes unknown" if size is None else f", {shown_bytes(size)}")
 
 
 def _new(one: NewRemoteTopic, *, configs: bool = True) -> str:
     replicas = "the broker's default" if one.replication_factor == -1 else str(one.replication_factor)
     own = ", ".join(f"{name}={value}" for name, value in sorted(one.configs.items())) if configs else ""
-    return f"{one.name}: {_many(one.partitions, 'partition')}, replicas: {replicas}" + (f", {own}" if own else "")
+    return f"{one.name}: {counted(one.partitions, 'partition')}, replicas: {replicas}" + (f", {own}" if own else "")
 
 
 def _value(value: str | None) -> str:
@@ -343,7 +339,7 @@ def _value(value: str | None) -> str:
 
 def _group(one: GroupPlan, plan: FlowPlan) -> str:
     why = f": {one.why}" if one.why else ""
-    partitions = f"{_many(one.partitions, 'partition')}"
+    partitions = counted(one.partitions, "partition")
     if one.becomes == "moves":
         return f"> {one.group}: offsets of {partitions} are committed on {plan.target} once they are copied{why}"
     if one.becomes == "in-step":
@@ -355,7 +351,7 @@ def _copying(one: TopicCopyPlan) -> str:
     compacted = ", compacted: fewer records than offsets" if one.compacted else ""
     identical = ", identical offsets" if one.identical else ""
     amount = _amount(one.records, one.bytes)
-    return f"> {one.topic} -> {one.remote}: {amount} in {_many(one.partitions, 'partition')}{compacted}{identical}"
+    return f"> {one.topic} -> {one.remote}: {amount} in {counted(one.partitions, 'partition')}{compacted}{identical}"
 
 
 def _left_out(topics: Iterable[ExcludedTopic]) -> list[str]:

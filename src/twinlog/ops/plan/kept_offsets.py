@@ -18,7 +18,7 @@ from twinlog.kafka.record.batch import scan
 from twinlog.mirror.offsets.positions import Position
 from twinlog.mirror.topics.changes import TopicPair
 from twinlog.model.acls import AclOperation
-from twinlog.model.amounts import shown_bytes
+from twinlog.model.amounts import counted, shown_bytes
 from twinlog.model.topics import is_compacted
 from twinlog.model.types import TopicPartition
 from twinlog.ops.inventory import Inventory, LogOffsets
@@ -134,14 +134,14 @@ def _markers(flow: FlowSettings, here: Inventory, pair: TopicPair, markers: int)
     why = "transactions and removed records" if compacted else "transactions"
     if not markers:
         return f": a marker on {flow.target} fills each offset of {why}"
-    return f": about {markers} markers on {flow.target} fill the offsets of {why} that wait for a copy"
+    return f": about {counted(markers, 'marker')} on {flow.target} for the offsets of {why} that wait for a copy"
 
 
 def _fillers(fills: int) -> str:
     if not fills:
         return ""
     takes = f"about {shown_duration(fills / FILLED_A_SECOND)} and {shown_bytes(fills * FILLER_BYTES)} of disk"
-    return f"; {fills} offsets before its first records are filled, and deleted again ({takes})"
+    return f"; {counted(fills, 'offset')} before its first records: filled, and deleted again ({takes})"
 
 
 def marker_right(there: Inventory, lacks: Callable[[str, str, str], RefusedError]) -> list[Problem]:

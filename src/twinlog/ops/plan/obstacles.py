@@ -15,7 +15,7 @@ from twinlog.mirror.offsets.positions import Position
 from twinlog.mirror.topics.changes import TopicChanges, TopicPair
 from twinlog.mirror.topics.internal_topics import exact_maps, internal_topics, offset_syncs, positions
 from twinlog.model.acls import EVERY_TOPIC, Acl, AclOperation, AclPermissionType, PatternType, ResourceType
-from twinlog.model.amounts import shown_bytes
+from twinlog.model.amounts import counted, shown_bytes
 from twinlog.model.groups import GROUPS_TOPIC
 from twinlog.model.topics import MAX_MESSAGE_BYTES, ConfigEntry, Disk, Topic, largest_batch, listed, value_of
 from twinlog.model.types import Alias, GroupId, TopicName, TopicPartition
@@ -79,15 +79,17 @@ def written_by_others(
         held = sum(logs[part].offsets for part in parts if part in logs)
         if pair.source.name not in known and held and others is not None:
             notes.append(
-                f"{pair.remote} is on {alias} with {held} records, and a position is missing for {pair.source.name}: "
+                f"{pair.remote} is on {alias} with {counted(held, 'record')}, and a position is missing for "
+                f"{pair.source.name}: "
                 f"{others} may have copied them and may still store it; make this plan again once it has ended"
             )
         elif pair.source.name not in known and held:
             problems.append(
                 Problem(
                     "clash",
-                    f"{pair.remote} is on {alias} with {held} records of another origin than this flow: copies of "
-                    f"{pair.source.name} would follow them; delete or rename it there, or leave {pair.source.name} out",
+                    f"{pair.remote} is on {alias} with {counted(held, 'record')} of another origin than this flow: "
+                    f"copies of {pair.source.name} would follow them; delete or rename it there, or leave "
+                    f"{pair.source.name} out",
                 )
             )
         elif there.partitions > pair.source.partitions:
@@ -128,8 +130,9 @@ def after_last_copy(
                 more = log.end - position.next_target
                 found[pair.remote] += more if more > markers else 0
     return [
-        f"{name} holds {count} records after the last copy of which a position is stored: a copier that runs or was "
-        "killed appended them, or another producer writes there; a run finds its copies among them, reports all "
+        f"{name} holds {counted(count, 'record')} after the last copy of which a position is stored: a copier that "
+        "runs or was killed appended them, or another producer writes there; a run finds its copies among them, "
+        "reports all "
         "other records and leaves them in place"
         for name, count in found.items()
         if count

@@ -12,7 +12,7 @@ from twinlog.mirror.gaps import Gap, find_gap
 from twinlog.mirror.offsets.positions import Position
 from twinlog.mirror.offsets.starts import AT_FIRST, ChosenTopics, StoredStarts
 from twinlog.mirror.topics.changes import TopicPair
-from twinlog.model.amounts import shown_moment
+from twinlog.model.amounts import counted, shown_moment
 from twinlog.model.topics import ConfigEntry, Topic, is_compacted, listed
 from twinlog.model.types import SourceOffset, TopicName, TopicPartition
 from twinlog.ops.inventory import LogOffsets
@@ -118,7 +118,7 @@ def planned_starts(
     plans = [plan for plan in plan_topics(mine, stored.topics, first, positions) if any(plan.begins) or plan.asked]
     find_places(plans, flow, source, first.at_ms, now=first.at_ms == now and first != stored.first)
     begins: dict[TopicPartition, SourceOffset] = {}
-    passed: dict[str, int] = defaultdict(int)
+    passed: dict[tuple[str, str], int] = defaultdict(int)
     later: dict[str, list[str]] = defaultdict(list)
     for plan in plans:
         name, start = plan.topic.name, flow.start_of(plan.topic.name)
@@ -134,8 +134,8 @@ def planned_starts(
             when = (
                 "there already" if start.kind == "latest" else f"older than {shown_moment(start.since_ms(first.at_ms))}"
             )
-            passed[f"that are {when} are left out, as {key}"] += max(0, min(begins[part], log.end) - log.start)
-    notes = [f"{count} records {what}" for what, count in passed.items()]
+            passed[key, when] += max(0, min(begins[part], log.end) - log.start)
+    notes = [f"left out, as {key}: {counted(count, 'record')} {when}" for (key, when), count in passed.items()]
     notes += [
         f"{listed(names)} appeared after the flow's first start, or have partitions that did: as it lacks a position, "
         f"each begins at its earliest record instead of {key}"

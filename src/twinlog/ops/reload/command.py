@@ -19,6 +19,7 @@ from twinlog.console.data_format import DataFormat, print_result
 from twinlog.console.exit_codes import FINE, FOUND, UNREACHABLE, WRONG
 from twinlog.console.options import DryRun, Output
 from twinlog.message_ids import ID, with_id
+from twinlog.model.amounts import counted
 
 if TYPE_CHECKING:
     from twinlog.ops.reload.requests import ReloadAnswers
@@ -139,7 +140,7 @@ def _report(report: ReloadReport) -> Iterator[str]:
         yield "  all of the file"
         yield from (f"    {key.text}: {how[key.takes]}" for key in rest)
     if report.more_keys:
-        yield f"  and {report.more_keys} more keys, which are in the log of the process"
+        yield f"  and {counted(report.more_keys, 'more key')} in the log of the process"
     yield from (f"  {warning}" for warning in report.warnings)
 
 

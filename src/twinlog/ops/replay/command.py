@@ -36,6 +36,7 @@ from twinlog.console.table import table
 from twinlog.errors import TwinlogError
 from twinlog.kafka.retry import COMMAND_CONNECT_S
 from twinlog.message_ids import with_id
+from twinlog.model.amounts import counted
 from twinlog.ops.replay.model import INTO
 
 if TYPE_CHECKING:
@@ -171,7 +172,7 @@ def _replay(
         conf,
         stop,
         need=need_of_replay(plan),
-        doing=f"copying {len(plan.parts)} partitions",
+        doing=f"copying {counted(len(plan.parts), 'partition')}",
         offsets=sum(part.offsets for part in plan.parts),
     )
     return plan, sorted(rows, key=lambda one: one.part.source)
@@ -224,7 +225,8 @@ def _plan_lines(plan: ReplayPlan) -> list[str]:
     for part in plan.parts:
         log = plan.there.get(part.into)
         has = 0 if log is None else log.offsets
-        note = "is created" if part.into.topic in new else f"has {has} records, which are compared first" if has else ""
+        present = f"has {counted(has, 'record')}, compared first" if has else ""
+        note = "is created" if part.into.topic in new else present
         rows.append(
             (
                 part.source.topic,
@@ -237,7 +239,7 @@ def _plan_lines(plan: ReplayPlan) -> list[str]:
             )
         )
     total = sum(part.offsets for part in plan.parts)
-    return [*table(rows, numbers=(1, 2, 3)), f"{total} offsets would be copied; the target is as before"]
+    return [*table(rows, numbers=(1, 2, 3)), f"{counted(total, 'offset')} would be copied; the target is as before"]
 
 
 def _lines(rows: Sequence[ReplayResult]) -> list[str]:
@@ -249,9 +251,9 @@ def _lines(rows: Sequence[ReplayResult]) -> list[str]:
         there = f", {row.found} were there already" if row.found else ""
         problem = "" if row.problem is None else f"; then: {row.problem}"
         line = (
-            f"{part.source} offsets {part.start} to {part.end - 1} -> {part.into}: {row.appended} records copied{there}"
-            f"{problem}"
+            f"{part.source} offsets {part.start} to {part.end - 1} -> {part.into}: "
+            f"{counted(row.appended, 'record')} copied{there}{problem}"
         )
         lines.append(line if row.problem is None else with_id(line, "TW-USE-06"))
     copied, size = sum(row.appended for row in rows), sum(row.bytes for row in rows)
-    return [*lines, f"{copied} records, {size} bytes copied"]
+    return [*lines, f"{counted(copied, 'record')}, {counted(size, 'byte')} copied"]

@@ -11,6 +11,7 @@ from twinlog.kafka.admin.cluster import ClusterAdmin, Connect, both_clusters
 from twinlog.kafka.retry import COMMAND_CONNECT_S
 from twinlog.mirror.topics.create import require_topics
 from twinlog.mirror.topology.topology import Topology, topology_of
+from twinlog.model.amounts import counted
 from twinlog.model.topics import DEFAULT_MAX_MESSAGE_BYTES, MAX_MESSAGE_BYTES, ConfigEntry, NewTopic, Topic
 from twinlog.model.types import Alias, TopicName, TopicPartition
 from twinlog.ops.inventory import LogOffsets, logs_of
@@ -227,8 +228,8 @@ class ReplayPlanner:
                 continue
             if there[name].partitions < topic.partitions:
                 raise OptionError(
-                    f"{name} has {there[name].partitions} partitions and {topic.name} has {topic.partitions}; choose "
-                    "another name (--into), or add partitions"
+                    f"{name} has {counted(there[name].partitions, 'partition')} and {topic.name} has "
+                    f"{topic.partitions}; choose another name (--into), or add partitions"
                 )
             if own.get("message.timestamp.type") == "LogAppendTime" or "compact" in (own.get("cleanup.policy") or ""):
                 raise OptionError(

@@ -19,6 +19,7 @@ from twinlog.kafka.record.builder import encode_batch
 from twinlog.kafka.record.records import record_bodies
 from twinlog.kafka.retry import TASK_CONNECT_S
 from twinlog.message_ids import told
+from twinlog.model.amounts import counted
 from twinlog.model.types import SourceOffset
 from twinlog.ops.replay.appender import PartitionAppender
 from twinlog.ops.replay.model import PartitionToReplay, ReplayResult, ReplayRules
@@ -126,7 +127,8 @@ class Replay:
             )
             if arrived.records != end:
                 raise CopyError(
-                    f"{part.into} has {end - arrived.records} empty offsets, so another producer wrote to it, too; "
+                    f"{part.into} has {counted(end - arrived.records, 'empty offset')}, so another producer wrote "
+                    "to it, too; "
                     "give another topic (--into), or delete this topic"
                 )
             end = self._end(part)
@@ -150,8 +152,8 @@ class Replay:
             start, own_end, end = self._loop.run(ask)
             if start > 0:
                 raise CopyError(
-                    f"{into} has lost its first {start} offsets, so that its former records are unknown; give another "
-                    "topic (--into), or delete this topic"
+                    f"{into} has lost its first {counted(start, 'offset')}, so that its former records are unknown; "
+                    "give another topic (--into), or delete this topic"
                 )
             if start == 0 and own_end == end:
                 return end

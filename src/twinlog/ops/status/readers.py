@@ -21,6 +21,7 @@ from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.record.last_records import KeptRecord, LastRecords, taken
 from twinlog.kafka.retry import MOVING_COORDINATOR
 from twinlog.mirror.offsets.syncs import OffsetSync, decode_offset_sync
+from twinlog.model.amounts import counted
 from twinlog.model.groups import GroupListing, GroupOffsets
 from twinlog.model.types import GroupId, TopicName, TopicPartition
 from twinlog.settings.flow import FlowSettings
@@ -196,7 +197,7 @@ class ConnectorSnapshot:
         if self.reported is not None and self.reported.state == "FAILED":
             return _first_line(self.reported)
         failed = [one for one in self.tasks if one.state == "FAILED"]
-        return f"{len(failed)} of {len(self.tasks)} tasks: {_first_line(failed[0])}" if failed else None
+        return f"{len(failed)} of {counted(len(self.tasks), 'task')}: {_first_line(failed[0])}" if failed else None
 
 
 class ConnectorsReader:

@@ -103,7 +103,7 @@ def _lag(seen: FlowSnapshot) -> str:
         most_s = seen.lag_at_most_s
         bound = "" if most_s is None else f", the oldest record to copy at most {shown_age(most_s)} old"
         return f"unknown{why}{was}{bound}"
-    more = f", of {seen.unknown} partition{'s' * (seen.unknown > 1)} unknown" if seen.unknown else ""
+    more = f", of {counted(seen.unknown, 'partition')} unknown" if seen.unknown else ""
     size = "" if seen.lag_bytes is None or not seen.lag else f", {shown_bytes(seen.lag_bytes)}"
     if seen.by_positions or report is None:
         most_s = seen.lag_at_most_s
@@ -142,7 +142,7 @@ def _rate(report: DriverReport) -> str:
     since = _time(report.counts_since_ms or report.since_ms)
     failed = f", {report.failed:,} skipped because the transform failed on them" if report.failed else ""
     dropped = f", {report.dropped:,} dropped by the transform" if report.dropped else ""
-    return f"{rates}, by {tasks}; {report.records:,} records copied since {since}{failed}{dropped}"
+    return f"{rates}, by {tasks}; {_records(report.records)} copied since {since}{failed}{dropped}"
 
 
 def shown_proof(report: DriverReport) -> str | None:
@@ -219,7 +219,7 @@ def _topic(topic: TopicProgress, facts: FlowStatusFacts, reported: bool, *, iden
     else:
         seconds = (">" if topic.undated else "") + f"{facts.age_s(topic.oldest_ms) or 0.0:.0f}"
     rates = (f"{topic.record_rate:,.0f}", f"{topic.byte_rate / 1e6:,.1f}") if reported else ("?", "?")
-    remark = topic.trouble or (f"{topic.paused} more partitions are paused" if topic.paused else "")
+    remark = topic.trouble or (f"{counted(topic.paused, 'more partition')} paused" if topic.paused else "")
     remark = remark or ("identical offsets" if identical else "")
     return (topic.topic, str(topic.partitions), lag, size, seconds, *rates, remark)
 

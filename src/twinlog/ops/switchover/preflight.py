@@ -145,7 +145,10 @@ def judge_preflight(facts: PreflightFacts, wanted: FenceMethod | None) -> Prefli
             )
     expected = sum(topic.partitions for topic in facts.topics)
     if len(facts.ends) < expected:
-        problems.append(f"{expected - len(facts.ends)} partitions of {facts.source} have no leader")
+        leaderless = expected - len(facts.ends)
+        problems.append(
+            f"{counted(leaderless, 'partition')} of {facts.source} {'has' if leaderless == 1 else 'have'} no leader"
+        )
     notes += _notes(facts, fence)
     notes += _notes_of_proof(facts)
     return Preflight(
@@ -284,7 +287,8 @@ def _calls(
     if step == "topics":
         plan = world.missing_topics(preflight.topics)["topics"]
         made = [
-            f"create topic {name} on {ends.target} with {one['partitions']} partitions" for name, one in plan.items()
+            f"create topic {name} on {ends.target} with {counted(one['partitions'], 'partition')}"
+            for name, one in plan.items()
         ]
         return made, REQUEST_S * (1 + len(made) / 100)
     if step == "fence":
@@ -308,7 +312,8 @@ def _calls(
         return _group_calls(world, options, preflight)
     if step == "seed":
         kept = sum(topic.partitions for topic in preflight.topics if topic.keeps_name)
-        text = f"store the positions of flow {ends.target}->{ends.source} for {kept} partitions on {ends.source}"
+        where = f"{counted(kept, 'partition')} on {ends.source}"
+        text = f"store the positions of flow {ends.target}->{ends.source} for {where}"
         return ([text] if kept else []), REQUEST_S
     return [], REQUEST_S
 

@@ -95,7 +95,7 @@ def move_lines(verb: TopicVerb, moves: Sequence[PartitionMove], *, done: bool) -
     ]
     found = [f"  {line}" for line in table([_MOVES, *rows], range(1, 6))] if rows else []
     if len(ordered) > MOST_MOVES:
-        found.append(f"  and {len(ordered) - MOST_MOVES} more partitions")
+        found.append(f"  and {counted(len(ordered) - MOST_MOVES, 'more partition')}")
     return [*found, f"  {costs(moves, done=done)}"]
 
 

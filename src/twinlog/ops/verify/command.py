@@ -38,6 +38,7 @@ from twinlog.console.spark_batch import SparkSignalHandler, run_in_spark
 from twinlog.errors import ClusterError, TwinlogError
 from twinlog.kafka.retry import COMMAND_CONNECT_S
 from twinlog.message_ids import id_first
+from twinlog.model.amounts import counted
 from twinlog.model.types import TopicName
 from twinlog.ops.running_worker import read_flows_asked
 from twinlog.ops.verify.statement_command import checked_statement, signer_of, write_statement
@@ -247,7 +248,7 @@ def _compare(plans: Sequence[VerifyPlan], spark: _SparkRun) -> tuple[list[Verdic
         spark.conf,
         spark.stop,
         need=need_of_verification(plans),
-        doing=f"comparing {len(parts)} partitions",
+        doing=f"comparing {counted(len(parts), 'partition')}",
         offsets=sum(part.offsets for part in parts),
     )
     return _sorted(found), _seconds(found)
@@ -301,7 +302,7 @@ def _read_again(plans: Sequence[RecheckPlan], spark: _SparkRun) -> list[RecheckV
         spark.conf,
         spark.stop,
         need=need_of_verification(plans),
-        doing=f"reading {len(parts)} partitions",
+        doing=f"reading {counted(len(parts), 'partition')}",
         offsets=sum(part.offsets for part in parts),
     )
     return sorted(found, key=lambda one: (one.flow, one.topic, one.partition))

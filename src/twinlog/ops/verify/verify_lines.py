@@ -7,6 +7,7 @@ from itertools import groupby
 
 from twinlog.console.table import shown_duration, table
 from twinlog.message_ids import with_id
+from twinlog.model.amounts import counted
 from twinlog.ops.verify.model import Side, UncomparedRange, Verdict
 from twinlog.ops.verify.recheck import RecheckVerdict, SideFindings
 from twinlog.ops.verify.sections import NOT_YET
@@ -86,16 +87,19 @@ def _sum(found: Sequence[Verdict], seconds: float, failed: int) -> str:
     rate = size / seconds / 1e6 if seconds > 0 else 0.0
     different = [one for one in found if one.equal is False]
     unknown = sum(one.equal is None or bool(one.equal and one.problem) for one in found)
-    parts = [f"{records} records, {size} bytes are equal", f"{shown_duration(seconds)}, {rate:.0f} MB/s"]
+    parts = [
+        f"{counted(records, 'record')}, {counted(size, 'byte')} are equal",
+        f"{shown_duration(seconds)}, {rate:.0f} MB/s",
+    ]
     if unknown:
-        parts.insert(0, f"not compared: {unknown} of {len(found)} partitions")
+        parts.insert(0, f"not compared: {unknown} of {counted(len(found), 'partition')}")
     if failed:
         parts.insert(0, f"flows not compared: {failed}")
     if different:
         differences = sum(one.differences for one in different)
-        parts.insert(0, f"differences: {differences}, in {len(different)} of {len(found)} partitions")
+        parts.insert(0, f"differences: {differences}, in {len(different)} of {counted(len(found), 'partition')}")
     if len(parts) == 2:
-        parts[0] += f" in {len(found)} partitions"
+        parts[0] += f" in {counted(len(found), 'partition')}"
     return "; ".join(parts)
 
 
@@ -122,7 +126,7 @@ def _different(name: str, one: Verdict) -> str:
 
 
 def _foreign(name: str, one: Verdict) -> str:
-    return f"{name}: {one.foreign} records of somebody else, which do not count"
+    return f"{name}: {counted(one.foreign, 'record')} of somebody else, which do not count"
 
 
 def _left(name: str, left: UncomparedRange) -> str:
@@ -199,14 +203,16 @@ def _changed(name: str, one: SideFindings) -> str:
     assert first is not None
     return (
         f"TW-VERIFY-05: {name}: {one.side} differs from the statement in {_ranges(one.different)}, first at offsets "
-        f"{first.start} to {first.end - 1}: {first.found} records, stated {first.stated}"
+        f"{first.start} to {first.end - 1}: {counted(first.found, 'record')}, stated {first.stated}"
     )
 
 
 def _gone(name: str, one: SideFindings) -> str:
     by = " and ".join(text for text, count in (("retention", one.trimmed), ("compaction", one.compacted)) if count)
-    rest = f"; the other {one.unproved} records of these ranges were not compared" if one.unproved else ""
-    return f"TW-VERIFY-06: {name}: {one.side} lacks {one.gone} records of the statement, deleted by {by}{rest}"
+    rest = f"; not compared in these ranges: {counted(one.unproved, 'record')}" if one.unproved else ""
+    return (
+        f"TW-VERIFY-06: {name}: {one.side} lacks {counted(one.gone, 'record')} of the statement, deleted by {by}{rest}"
+    )
 
 
 def _recheck_sum(found: Sequence[RecheckVerdict], failed: int) -> str:
@@ -214,19 +220,19 @@ def _recheck_sum(found: Sequence[RecheckVerdict], failed: int) -> str:
     sides = [side for one in found for side in one.sides]
     changed = sum(one.equal is False for one in found)
     unknown = sum(one.equal is None for one in found)
-    parts = [f"{sum(one.records for one in found)} stated records in {len(found)} partitions"]
+    parts = [f"{counted(sum(one.records for one in found), 'stated record')} in {counted(len(found), 'partition')}"]
     parts += [f"equal on the {side}: {equal}" for side in _SIDES if (equal := _equal_on(sides, side)) != "-"]
     if gone := sum(one.gone for one in sides):
-        parts.insert(0, f"gone: {gone} records")
+        parts.insert(0, f"gone: {counted(gone, 'record')}")
     if unknown:
-        parts.insert(0, f"not compared: {unknown} of {len(found)} partitions")
+        parts.insert(0, f"not compared: {unknown} of {counted(len(found), 'partition')}")
     if failed:
         parts.insert(0, f"flows not compared: {failed}")
     if changed:
         ranges = _ranges(sum(one.different for one in sides))
-        parts.insert(0, f"differences: {ranges}, in {changed} of {len(found)} partitions")
+        parts.insert(0, f"differences: {ranges}, in {changed} of {counted(len(found), 'partition')}")
     return "; ".join(parts)
 
 
 def _ranges(count: int) -> str:
-    return f"{count} range" if count == 1 else f"{count} ranges"
+    return counted(count, "range")

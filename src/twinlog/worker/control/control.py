@@ -24,7 +24,7 @@ from twinlog.log_once import LogOnce
 from twinlog.message_ids import with_id
 from twinlog.mirror.offsets.map_store import MapStore
 from twinlog.mirror.offsets.position_store import PositionStore
-from twinlog.model.amounts import shown_age
+from twinlog.model.amounts import counted, shown_age
 from twinlog.model.topics import listed
 from twinlog.model.types import TopicPartition
 from twinlog.settings.flow import FlowSettings
@@ -284,10 +284,10 @@ class TopicControl:
         passed = [move for move in done if move.changes and move.passed]
         if passed:
             log.warning(
-                "TW-COMMAND-03: %s: %s passes over %d source offsets that are never copied: %s",
+                "TW-COMMAND-03: %s: %s passes over %s, never copied: %s",
                 self._settings.name,
                 outcome.command.verb.value,
-                sum(move.passed for move in passed),
+                counted(sum(move.passed for move in passed), "source offset"),
                 listed(f"{move.partition} up to {(move.after or 0) - 1}" for move in passed),
             )
 

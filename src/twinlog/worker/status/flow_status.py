@@ -15,6 +15,7 @@ from twinlog.kafka.net.contact import is_throttle
 from twinlog.lease.progress import PartitionCounters, PartitionProgress, Report
 from twinlog.message_ids import with_id
 from twinlog.metrics.meters import FlowMeters
+from twinlog.model.amounts import counted
 from twinlog.model.reach import ClusterReachability
 from twinlog.model.types import SourceOffset, TopicName, TopicPartition
 from twinlog.worker.status.held_and_paused import PausedPartitions
@@ -362,7 +363,7 @@ class FlowStatus:
         if key is None:
             return None
         others = len(self._stuck) - 1
-        more = f" (and {others} more partition{'s' if others > 1 else ''})" if others else ""
+        more = f" (and {counted(others, 'more partition')})" if others else ""
         return f"{key.topic}-{key.partition}: {self._stuck[key]}{more}"
 
     def _forget_old(self, now: float) -> None:

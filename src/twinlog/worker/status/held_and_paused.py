@@ -12,6 +12,7 @@ from twinlog.clock import LONG_AGO, SYSTEM, Clock
 from twinlog.lease.progress import PartitionProgress, Report
 from twinlog.message_ids import with_id
 from twinlog.mirror.gaps import UNKNOWN
+from twinlog.model.amounts import counted
 from twinlog.model.held import HeldPartition
 from twinlog.model.topics import listed
 from twinlog.model.types import SourceOffset, TopicName, TopicPartition
@@ -185,9 +186,8 @@ class FlowHeldPartitions:
                 log.error("%s", with_id(f"{self._flow}: {describe(held)}", held.message_id))
             if len(some) > NAMED:
                 more = listed(str(held.source) for held in some[NAMED:])
-                log.error(
-                    "%s: %s: %d more partitions are held: %s", some[0].message_id, self._flow, len(some) - NAMED, more
-                )
+                count = counted(len(some) - NAMED, "more partition")
+                log.error("%s: %s: %s held: %s", some[0].message_id, self._flow, count, more)
         for some in _by_cause(released).values():
             names = listed(str(held.source) for held in some)
             log.info("%s: %s: copied again, held no more: %s", some[0].message_id, self._flow, names)
@@ -216,7 +216,7 @@ def counts(held: Iterable[HeldPartition]) -> Mapping[str, int]:
 def summed_up(held: Collection[HeldPartition]) -> str:
     """Held partitions in a few words: `3 partitions are held (2 gap, 1 missing right)`."""
     reasons = ", ".join(f"{count} {reason}" for reason, count in sorted(counts(held).items()))
-    return f"{len(held)} partition{' is' if len(held) == 1 else 's are'} held ({reasons})"
+    return f"{counted(len(held), 'partition')} {'is' if len(held) == 1 else 'are'} held ({reasons})"
 
 
 def _by_cause(held: Iterable[HeldPartition]) -> dict[str, list[HeldPartition]]:
@@ -268,12 +268,12 @@ class PausedPartitions:
     def __str__(self) -> str:
         """The paused partitions, as the end of a sentence about copied partitions; empty if all are copied."""
         lags = self._lags
-        return f", without {len(lags)} paused partitions: {listed(map(str, lags))}" if lags else ""
+        return f", without {counted(len(lags), 'paused partition')}: {listed(map(str, lags))}" if lags else ""
 
     @property
     def all(self) -> str | None:
         """A text for a flow whose partitions are all paused; None if every partition is copied."""
-        return f"all {len(self._lags)} partitions that are mirrored are paused" if self._lags else None
+        return f"all mirrored partitions are paused ({len(self._lags):,})" if self._lags else None
 
     @property
     def partitions(self) -> list[TopicPartition]:

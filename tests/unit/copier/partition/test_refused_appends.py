@@ -278,7 +278,7 @@ def test_the_broker_is_quoted_and_its_record_named_by_source_offset() -> None:
     # Between them the source has lost some.
     assert explained(one, ((7, 2), (20, 1))) == "; the broker: one is wrong; source offset 20: no key"
     many = Appended(87, -1, -1, None, (RecordError(0, None), RecordError(1, "no key"), RecordError(2, "no key")))
-    assert explained(many) == "; source offset 7: no reason given, and 2 records more"
+    assert explained(many) == "; source offset 7: no reason given, and 2 more records"
     assert explained(Appended(87, -1, -1, None, (RecordError(5, "?"),))) == "; record 5 of the batch: ?"
 
 

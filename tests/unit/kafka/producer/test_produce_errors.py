@@ -101,5 +101,5 @@ def test_the_broker_is_quoted_with_the_number_of_the_record() -> None:
     refusal = Appended(87, -1, -1, "one is wrong", (RecordError(2, None), RecordError(0, "no key")))
     text = explain_refusal(refused(Code.INVALID_RECORD, refusal=refusal))
     assert text.endswith(
-        "(error code 87); the broker: one is wrong; record 2 of the batch: no reason given, and 1 records more"
+        "(error code 87); the broker: one is wrong; record 2 of the batch: no reason given, and 1 more record"
     )

@@ -63,9 +63,9 @@ def test_topics_are_compared_with_their_copies() -> None:
     left = cluster("east", a=2, b=1, c=3, west_x=1, mm2_internal=1, heartbeats=1)
     right = cluster("west", east_a=2, east_c=4, east_gone=1, own=7, x=1, east_heartbeats=1)
     assert differences(left, right) == [
-        ("topic", "b / east.b", None, "1 partitions", None),
+        ("topic", "b / east.b", None, "1 partition", None),
         ("partitions", "c / east.c", None, "3", "4"),
-        ("topic", "gone / east.gone", None, None, "1 partitions"),
+        ("topic", "gone / east.gone", None, None, "1 partition"),
     ]
     assert differences(left, replace(left, alias="west"), TopicPairing()) == []
 
@@ -73,7 +73,7 @@ def test_topics_are_compared_with_their_copies() -> None:
 def test_where_names_are_kept_topics_of_the_target_alone_show() -> None:
     names = flow_names(IdentityReplicationPolicy(source=Alias("east")))
     left, right = cluster("east", a=1), cluster("west", a=1, b=1)
-    assert differences(left, right, names) == [("topic", "b", None, None, "1 partitions")]
+    assert differences(left, right, names) == [("topic", "b", None, None, "1 partition")]
 
 
 def test_a_flow_compares_the_settings_that_it_keeps_in_step() -> None:
@@ -123,7 +123,7 @@ def test_groups_are_compared_by_how_far_they_are_behind() -> None:
     assert differences(left, right) == [
         ("lag", "g", "east.a-0", "60 behind", "90 behind"),
         ("lag", "g", "east.z-0", "99 behind", None),
-        ("group", "new", None, "1 partitions", None),
+        ("group", "new", None, "1 partition", None),
     ]
 
 
@@ -177,7 +177,7 @@ def test_a_topic_of_a_user_is_compared_whatever_its_name_ends_in() -> None:
     names = flow_names()
     assert differences(left, right, names) == [
         ("partitions", "device.heartbeats / east.device.heartbeats", None, "2", "1"),
-        ("topic", "north.heartbeats / east.north.heartbeats", None, "1 partitions", None),
+        ("topic", "north.heartbeats / east.north.heartbeats", None, "1 partition", None),
     ]
     # By its records it comes from a mirror of another file.
     names.add_aliases([Alias("north")])
@@ -188,7 +188,7 @@ def test_within_one_cluster_topics_are_compared_with_the_copies_beside_them() ->
     one = cluster("east", orders=2, east_orders=2, audit=3, east_audit=1, own=1, east_own=1, east_gone=1, heartbeats=1)
     assert differences(one, replace(one, alias="west")) == [
         ("partitions", "audit / east.audit", None, "3", "1"),
-        ("topic", "gone / east.gone", None, None, "1 partitions"),
+        ("topic", "gone / east.gone", None, None, "1 partition"),
     ]
 
 

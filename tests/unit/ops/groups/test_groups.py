@@ -65,7 +65,7 @@ def test_a_group_that_the_source_has_forgotten_may_not_move() -> None:
     assert text[2].startswith("gone")
     assert text[2].endswith("no: its offsets on the source are gone")
     assert text[-1] == (
-        "a->b: 0 of 1 groups may move now; 1 may not: its offsets on the source are gone; an operator has to act for "
+        "a->b: 0 of 1 group may move now; 1 may not: its offsets on the source are gone; an operator has to act for "
         "gone"
     )
 
@@ -103,7 +103,7 @@ def test_waiting_ends_when_all_may_move_and_tells_what_is_missing_once(capsys: p
     assert time.wait(60) == [seen(SAFE, MOVED)]
     assert time.now == 3.0
     assert capsys.readouterr().err.splitlines() == [
-        "0 s of 60 s: a->b: 1 of 1 groups have to wait, late: the flow has copied up to 90, 10 before the commit",
+        "0 s of 60 s: a->b: 1 of 1 group has to wait, late: the flow has copied up to 90, 10 before the commit",
         "2 s of 60 s: away",
     ]
 

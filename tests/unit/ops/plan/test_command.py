@@ -137,7 +137,7 @@ def test_a_plan_has_a_section_for_all_that_would_be_done() -> None:
         "    - i: stays: why",
         "  to copy",
         "    > t -> east.t: 5,000 records, 90.0 kB in 3 partitions",
-        "    > u -> east.u: 1 records, 0 B in 1 partition, compacted: fewer records than offsets",
+        "    > u -> east.u: 1 record, 0 B in 1 partition, compacted: fewer records than offsets",
         "  not copied",
         "    - it is an internal topic: x, y",
         "  to know",
@@ -168,7 +168,7 @@ def test_unknown_sizes_give_no_time() -> None:
 def test_differences_as_lines() -> None:
     found = [
         ClusterDifference("topic", "t / east.t", "3 partitions", None),
-        ClusterDifference("topic", "u", None, "1 partitions"),
+        ClusterDifference("topic", "u", None, "1 partition"),
         ClusterDifference("partitions", "v", "1", "2"),
         ClusterDifference("setting", "v", "1", "default", "retention.ms"),
         ClusterDifference("acl", "ALLOW READ", None, "yes"),
@@ -178,7 +178,7 @@ def test_differences_as_lines() -> None:
         "a | b: 6 differences (by name)",
         "  topics",
         "    - t / east.t: 3 partitions on a, none on b",
-        "    + u: none on a, 1 partitions on b",
+        "    + u: none on a, 1 partition on b",
         "    ~ v: 1 | 2 partitions",
         "  settings",
         "    ~ v: retention.ms: 1 | default",

@@ -56,7 +56,7 @@ def test_the_offsets_that_a_run_fills_are_told() -> None:
     )
     problems, (note,) = unkept(here=LogOffsets(40, 50))
     assert problems == []
-    assert "; 40 offsets before its first records are filled, and deleted again (about " in note
+    assert "; 40 offsets before its first records: filled, and deleted again (about " in note
     assert unkept(here=LogOffsets(10**9, 10**9))[1][0].endswith("deleted again (about 2 min 47 s and 350.0 MB of disk)")
     kept = Position(SourceOffset(15), TargetOffset(15), kept_from=SourceOffset(40))
     assert "; 25 offsets" in unkept(here=LogOffsets(40, 50), there=LogOffsets(0, 15), position=kept)[1][0]
@@ -75,11 +75,11 @@ def test_topics_that_cannot_keep_their_offsets_are_problems() -> None:
 def test_the_markers_that_wait_are_estimated() -> None:
     sample = LogSample(100, 20, transactions=True)
     (note,) = unkept(here=LogOffsets(100, 500), sample=sample, committed=True)[1]
-    assert ": about 80 markers on b fill the offsets of transactions that wait for a copy" in note
+    assert ": about 80 markers on b for the offsets of transactions that wait for a copy" in note
     (note,) = unkept(
         here=LogOffsets(100, 500), there=LogOffsets(100, 450), sample=sample, policy="compact", committed=True
     )[1]
-    assert ": about 10 markers on b fill the offsets of transactions and removed records" in note
+    assert ": about 10 markers on b for the offsets of transactions and removed records" in note
 
 
 def test_the_last_offsets_of_a_log_show_markers_and_holes() -> None:

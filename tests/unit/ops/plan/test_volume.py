@@ -133,7 +133,7 @@ def test_nothing_is_passed_over_where_all_begin_at_their_first_record() -> None:
 def test_what_is_there_at_the_first_start_is_passed_over() -> None:
     found = planned(Start("latest", text="latest"))
     assert found.begins == at(50, 0, 7)
-    assert found.notes == ("47 records that are there already are left out, as auto.offset.reset = latest",)
+    assert found.notes == ("left out, as auto.offset.reset = latest: 47 records there already",)
     # Where a partition goes on is no matter of starts.
     assert planned(Start("latest"), copied=[0]).begins == at(None, 0, 7)
 
@@ -142,8 +142,8 @@ def test_each_rule_is_counted_by_itself() -> None:
     found = planned(Start("latest", text="latest"), own=Start("ago", 3000, "PT3S"))
     assert found.begins == at(50, 0, 4)
     assert found.notes == (
-        "40 records that are there already are left out, as auto.offset.reset = latest",
-        "4 records that are older than 2023-11-14T22:13:17Z are left out, as twinlog.start = PT3S",
+        "left out, as auto.offset.reset = latest: 40 records there already",
+        "left out, as twinlog.start = PT3S: 4 records older than 2023-11-14T22:13:17Z",
     )
 
 
@@ -154,7 +154,7 @@ def test_what_appeared_later_is_copied_whole() -> None:
     found = planned(Start("latest", text="latest"), stored=stored)
     assert found.begins == at(48, None, None)
     assert found.notes == (
-        "38 records that are there already are left out, as auto.offset.reset = latest",
+        "left out, as auto.offset.reset = latest: 38 records there already",
         (
             "new, old appeared after the flow's first start, or have partitions that did: as it lacks a position, "
             "each begins at its earliest record instead of auto.offset.reset = latest"

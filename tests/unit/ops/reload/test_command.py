@@ -52,7 +52,7 @@ def test_each_process_tells_what_its_flows_do() -> None:
         "  all of the file",
         "    f:7: twinlog.metrics.listeners = http://:1 (not written before): NEEDS A RESTART [TW-RELOAD-02]",
         "    f:8: errors.retry.timeout = 1 (not written before): has no effect here",
-        "  and 2 more keys, which are in the log of the process",
+        "  and 2 more keys in the log of the process",
         "h-2 (g): its file is as before",
         "TW-RELOAD-01: h-3 (g): its file is wrong, and its flows are as before",
         "  g:5: topics: wrong; write right",

@@ -254,7 +254,7 @@ def test_what_is_paused_is_shown_apart_from_the_rest() -> None:
     assert line(found, "paused") == (
         "paused      6 partitions, which all other figures leave out; `twinlog topics` shows them"
     )
-    assert line(found, "orders").endswith("2 more partitions are paused")
+    assert line(found, "orders").endswith("2 more partitions paused")
     assert line(found, "logs").split() == ["logs", "3", "1,500", "-", "-", "-", "-", "paused"]
     assert line(found, "new").split() == ["new", "1", "?", "-", "-", "-", "-", "paused"]
     known = seen(replace(REPORTED, paused=1, paused_lag=1507))

@@ -67,7 +67,7 @@ def test_the_fence_is_chosen_by_the_authorizer(authorizer: bool | None, fence: F
             replace(GOOD, under_way=True),
             "a switchover west->east has begun and is still incomplete; complete it, or undo it with --abort",
         ),
-        (replace(GOOD, ends={}), "1 partitions of east have no leader"),
+        (replace(GOOD, ends={}), "1 partition of east has no leader"),
         (replace(GOOD, operations=frozenset()), "this login lacks ALTER on cluster east, needed for --fence acl"),
         (
             replace(GOOD, kind=SwitchoverKind.BACK, earlier=False),

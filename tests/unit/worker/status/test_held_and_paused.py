@@ -168,7 +168,7 @@ def test_many_of_one_cause_are_logged_in_a_few_lines_and_summed_up(caplog: pytes
     scene.pass_by(0.5)
     lines = [record.message for record in caplog.records]
     assert len(lines) == NAMED + 2
-    assert f"TW-RIGHT-01: north->south: {100 - NAMED} more partitions are held: shop-" in lines[NAMED]
+    assert f"TW-RIGHT-01: north->south: {100 - NAMED} more partitions held: shop-" in lines[NAMED]
     caplog.clear()
     scene.pass_by(SUM_EVERY_S - 20, 5)
     assert not caplog.records
@@ -295,7 +295,7 @@ def test_what_is_paused_is_named_in_a_sentence() -> None:
     assert (str(paused), paused.all, len(paused)) == ("", None, 0)
     paused.set_partitions({OLD, ORDERS})
     assert str(paused) == ", without 2 paused partitions: old-0, orders-0"
-    assert paused.all == "all 2 partitions that are mirrored are paused"
+    assert paused.all == "all mirrored partitions are paused (2)"
     paused.set_lags({OLD: 4})
     assert paused.topics() == [PausedTopic("old", 1, 4), PausedTopic("orders", 1, None)]
     # What stays paused keeps its lag.

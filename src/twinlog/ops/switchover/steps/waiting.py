@@ -127,7 +127,7 @@ def lag(
 def words(left: int, eta_s: float | None) -> str:
     """How much is left and for how long."""
     when = "" if eta_s is None else f", about {eta_s:.0f} s"
-    return f"{left:,} record{'' if left == 1 else 's'} left{when}"
+    return f"{counted(left, 'record')} left{when}"
 
 
 def find_unproven(
