@@ -7,6 +7,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from twinlog.clock import LONG_AGO, SYSTEM
+from twinlog.message_ids import split_id
 from twinlog.model.amounts import counted
 
 if TYPE_CHECKING:
@@ -93,6 +94,9 @@ def _line(flow: ElectedFlow) -> str:
     copied = f"{counted(seen.partitions, 'partition')}, {counted(seen.records, 'record')} copied"
     if state == "idle":
         return f"{name}: {state}: {detail}, {copied}"
+    if state == "failed":
+        # The line of the failure has the reason.
+        return f"{name}: {state} ({split_id(detail or '')[1] or 'TW-FLOW-01'}), {copied}"
     if state != "running":
         # The reason of a state other than running comes first.
         why = f": {detail}" if detail else ""

@@ -14,7 +14,7 @@ from twinlog.clock import SYSTEM, Clock
 from twinlog.errors import TwinlogError
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect, both_clusters
 from twinlog.kafka.retry import FLOW_STEP, retry_until_stopped
-from twinlog.log_once import DOUBLING_S, LogOnce
+from twinlog.log_once import AGAIN_S, DOUBLING_S, LogOnce
 from twinlog.message_ids import id_of, told, with_id
 from twinlog.metrics.meters import FlowMeters
 from twinlog.mirror.groups.checkpoint_writer import CheckpointWriter
@@ -29,6 +29,7 @@ from twinlog.settings.flow import FlowSettings
 from twinlog.worker.election.election import Election
 from twinlog.worker.election.role import ElectionState
 from twinlog.worker.election.roster import ElectionRegistry
+from twinlog.worker.flow.failure_log import FailureLog
 from twinlog.worker.flow.flow_jobs import begin_following_groups, begin_heartbeats, begin_publishing
 from twinlog.worker.periodic import PeriodicJob, PeriodicJobs
 from twinlog.worker.retrying import RetryDelay
@@ -131,9 +132,16 @@ class ElectedIdleFlow:
     """A disabled flow: the elected process writes its heartbeats, and the flow is inactive in other processes."""
 
     def __init__(
-        self, settings: FlowSettings, wake: Callable[[], None], clock: Clock = SYSTEM, connect: Connect = ClusterAdmin
+        self,
+        settings: FlowSettings,
+        wake: Callable[[], None],
+        clock: Clock = SYSTEM,
+        connect: Connect = ClusterAdmin,
+        failures: FailureLog | None = None,
     ) -> None:
         self._connect = connect
+        self._failures = failures or FailureLog(clock)
+        self._logged = LogOnce(clock)
         self.settings = settings
         self._ending: threading.Thread | None = None
         self.election = Election(settings, wake, ElectionRegistry(ready=True, clock=clock), connect=connect)
@@ -150,6 +158,10 @@ class ElectedIdleFlow:
         election, term = self.election, self.election.term
         if self._flow is not None and term != self._term:
             self._end()
+        if election.standing is not ElectionState.REFUSED:
+            self._logged.all_over()
+        elif self._logged.is_due(election.text, LOG_AFTER_S, AGAIN_S):
+            self._failures.log_refusal(self.settings.name, election.text)
         if election.standing is not ElectionState.LEADING:
             self._put_off.clear_delay()
         elif self._flow is None:

@@ -20,6 +20,7 @@ from twinlog.settings.flow import FlowSettings
 from twinlog.spark.scratch_dirs import sweep_leftovers
 from twinlog.worker.elected_flow import ElectedFlow, hand_over_flows
 from twinlog.worker.election.roster import ElectionRegistry
+from twinlog.worker.flow.failure_log import FailureLog
 from twinlog.worker.flow.flow_host import FlowBuilder
 from twinlog.worker.flows_without_spark import ElectedIdleFlow
 from twinlog.worker.retrying import RetryDelay
@@ -191,11 +192,14 @@ class Runner:
         self.spark = SparkFlows(options.spark, clock)
         self._spark_runs = False
         self._wake = self.spark.wake
-        self._builder = FlowBuilder(options.spark.local, self._wake.set, clock, connect, options.until_caught_up)
+        failures = FailureLog(clock)
+        self._builder = FlowBuilder(
+            options.spark.local, self._wake.set, clock, connect, options.until_caught_up, failures
+        )
         enabled = all_enabled or [flow for flow in flows if flow.enabled]
         self._wanted = WantedFlows(
             *(flows, enabled, self._elected_flow),
-            lambda flow: ElectedIdleFlow(flow, self._wake.set, clock, connect),
+            lambda flow: ElectedIdleFlow(flow, self._wake.set, clock, connect, failures),
             clock=clock,
         )
         self._changes: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()

@@ -77,6 +77,12 @@ def test_a_waiting_flow_logs_the_reason_and_no_rate() -> None:
     )
 
 
+def test_a_failed_flow_has_its_reason_in_the_line_of_the_failure() -> None:
+    flow = Flow(status=("failed", "TW-NET-03: cluster east: the login was refused"))
+    assert line(flow) == "east->west: failed (TW-NET-03), 0 partitions, 0 records copied"
+    assert line(Flow(status=("failed", "a reason"))).startswith("east->west: failed (TW-FLOW-01), ")
+
+
 def test_who_stands_by_has_no_figures() -> None:
     assert line(Flow(status=("standing by for host-1", None), absent=True)) == "east->west: standing by for host-1"
 

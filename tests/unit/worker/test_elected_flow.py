@@ -21,6 +21,7 @@ from twinlog.clock import SYSTEM
 from twinlog.errors import ClusterError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.retry import READ_AHEAD, RetryPolicy
+from twinlog.log_once import AGAIN_S
 from twinlog.model.types import Alias
 from twinlog.settings.flow import CustomClass
 from twinlog.worker import elected_flow as module
@@ -470,3 +471,20 @@ def test_a_flow_continues_with_other_settings_wherever_it_runs() -> None:
     elected.change_settings(second, [second])
     assert done[2:] == ["tell the others", "change"]
     assert elected.settings == second
+
+
+def test_refused_heartbeats_are_logged_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
+    clock = VirtualClock()
+    elected = ElectedIdleFlow(SETTINGS, lambda: None, clock)
+    refused: Any = SimpleNamespace(
+        standing=ElectionState.REFUSED, term=0, text="TW-RIGHT-02: cluster z: User:mm lacks READ on group a-mm2"
+    )
+    elected.election = refused
+    for _ in range(3):
+        elected.poll_flow()
+        clock.sleep(2.0)
+    line = "TW-RIGHT-02: a->z: refused, trying again: cluster z: User:mm lacks READ on group a-mm2"
+    assert [record.getMessage() for record in caplog.records] == [line]
+    clock.sleep(AGAIN_S + 1)
+    elected.poll_flow()
+    assert len(caplog.records) == 2

@@ -211,9 +211,7 @@ _SPARK = Area(
             "TW-SPARK-20",
             "Spark's settings leave too few slots",
             "warning",
-            lines=(
-                ("`Spark's settings leave ... of tasks.max, by ...: flows get what there is; ...`"),
-            ),
+            lines=(("`Spark's settings leave ... of tasks.max, by ...: flows get what there is; ...`"),),
             meaning="Your settings give the cluster fewer slots than `tasks.max` of all flows.",
             impact="The flows run with fewer tasks than the file allows.",
             mend="Follow the message. Or leave both settings out: twinlog then derives them from `tasks.max`.",

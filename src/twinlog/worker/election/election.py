@@ -214,9 +214,11 @@ class Election(GroupMembership):
         if isinstance(error, GroupTakenError):
             await self._wait_for_others()
         elif isinstance(error, RefusedError):
-            self._announce.refused(error)
-            # A leader keeps the flow until its lease ends: the permission may come back.
-            if self.standing is not ElectionState.LEADING:
+            if self.standing is ElectionState.LEADING:
+                # A leader keeps the flow until its lease ends: the permission may come back.
+                self._announce.refused(error)
+            else:
+                # The flow of this election logs the reason.
                 self._role.set_state(ElectionState.REFUSED, told(error, "TW-LEADER-13"))
             await self._wake.wait(REFUSED.first_s)
         else:

@@ -28,6 +28,7 @@ from twinlog.model.held import HeldPartition
 from twinlog.model.types import TopicPartition
 from twinlog.settings.flow import FlowSettings
 from twinlog.worker.control.control import EVERY_S, TopicControl
+from twinlog.worker.flow.failure_log import FailureLog
 from twinlog.worker.flow.flow_changes import FlowChanges
 from twinlog.worker.flow.flow_jobs import (
     FlowJobs,
@@ -67,7 +68,8 @@ class FlowRunner:
     `slots` is the number of tasks that the flow may use at once, `tasks` the number with which it begins, None for all
     slots. With `until_caught_up` the flow is done when every partition has reached the end that it had at the start.
     `flows` are all flows of the file: some may conflict. Appends stop once `leads_for_s()` returns 0 seconds, see
-    `Election`. `stored` are offsets of the flow that were read ahead, if any.
+    `Election`. `stored` are offsets of the flow that were read ahead, if any. `failures` logs the failures of
+    all flows.
     """
 
     def __init__(
@@ -83,9 +85,11 @@ class FlowRunner:
         stored: StoredOffsets | None = None,
         clock: Clock = SYSTEM,
         connect: Connect = ClusterAdmin,
+        failures: FailureLog | None = None,
     ) -> None:
         self._clock = clock
         self._connect = connect
+        self._failures = failures or FailureLog(clock)
         self.changes = FlowChanges(settings, flows)
         self.flow_status = FlowStatus(clock.monotonic)
         self.state = FlowState.STARTING
@@ -213,7 +217,7 @@ class FlowRunner:
         """End the flow with a reason; other flows continue."""
         if self.state in (FlowState.STARTING, FlowState.RUNNING):
             reason = with_id(reason, "TW-FLOW-01")
-            log.error("%s", with_id(f"{self.settings.name}: FAILED: {reason}", "TW-FLOW-01"))
+            self._failures.log_failure(self.settings.name, reason)
             self._end(FlowState.FAILED, reason)
 
     def _end(self, state: FlowState, reason: str | None = None) -> None:

@@ -11,7 +11,7 @@ import logging
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 from twinlog.clock import Clock
@@ -20,8 +20,9 @@ from twinlog.kafka.admin.cluster import Connect
 from twinlog.lease.channel import VALID_S
 from twinlog.lease.lease_server import LeaseServer
 from twinlog.log_once import AGAIN_S, LogOnce
-from twinlog.message_ids import told, with_id
+from twinlog.message_ids import told
 from twinlog.settings.flow import FlowSettings
+from twinlog.worker.flow.failure_log import FailureLog
 from twinlog.worker.flow.flow import JOBS_STOP_S, FlowRunner
 from twinlog.worker.flow_tasks import first_tasks
 from twinlog.worker.read_ahead import StoredOffsets
@@ -53,6 +54,7 @@ class FlowBuilder:
     clock: Clock
     connect: Connect
     until_caught_up: bool = False
+    failures: FailureLog = field(default_factory=FailureLog)
 
     def build_runner(
         self,
@@ -78,6 +80,7 @@ class FlowBuilder:
             stored=stored,
             clock=self.clock,
             connect=self.connect,
+            failures=self.failures,
         )
 
 
@@ -241,7 +244,7 @@ class FlowHost(ABC):
     def _withdraw(self, reason: str) -> None:
         """Fail before the flow begins here, and leave the flow to other processes."""
         self._fail(reason)
-        log.error("%s", with_id(f"{self.settings.name}: FAILED: {reason}", "TW-FLOW-01"))
+        self._builder.failures.log_failure(self.settings.name, reason)
         self._run_steps(self._leave)
 
     def _crash(self, reason: str) -> None:

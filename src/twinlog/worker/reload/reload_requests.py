@@ -157,7 +157,9 @@ class ReloadRequests:
                 with self._lock:
                     new = self._logged.is_new((target, str(error)))
                 if new:
-                    log.info("twinlog reload cannot ask this process by way of %s, SIGHUP can: %s", target, error)
+                    # If the cluster refuses the whole client, its flows log the reason.
+                    why = str(error) if error.resource else error.message_id or str(error)
+                    log.info("twinlog reload cannot ask this process by way of %s, SIGHUP can: %s", target, why)
             except (TwinlogError, RuntimeError, OSError) as error:
                 rest_s = AGAIN_S
                 log.debug("%s: reading requests failed: %s", target, error)

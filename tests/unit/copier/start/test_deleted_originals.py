@@ -18,6 +18,7 @@ from twinlog.copier.start.stored_maps import StoredMaps
 from twinlog.mirror.offsets.exact_map import Translated
 from twinlog.mirror.offsets.positions import Position
 from twinlog.mirror.offsets.segments import segments_topic
+from twinlog.model.amounts import counted
 from twinlog.model.types import TargetOffset
 
 STORED, COPIED, WRITTEN = 3, 9, 13
@@ -74,7 +75,7 @@ def test_what_was_not_copied_is(start: int, equal: bool) -> None:
         assert begun.next_source == COPIED
         assert here.copied() == [*values[:COPIED], *values[max(start, COPIED) :], b"last"]
         # All that was deleted before that had been copied.
-        named = f"{COPIED} to {start - 1} ({start - COPIED} offsets)"
+        named = f"{COPIED} to {start - 1} ({counted(start - COPIED, 'offset')})"
         assert [named in text for text in gaps(here)] == [True] * (start > COPIED)
         assert {kind for kind, _ in here.events} <= {"gap"}
         assert not here.failures

@@ -11,6 +11,7 @@ from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.settings.flow import FlowSettings
 from twinlog.worker.elected_flow import ElectedFlow
 from twinlog.worker.election.role import ElectionState
+from twinlog.worker.flow.failure_log import FailureLog
 from twinlog.worker.flow.flow import FlowState
 from twinlog.worker.status.flow_status import FlowStatus
 
@@ -112,7 +113,12 @@ def elected_flow_of(
         return lambda: done.append("end the query")
 
     builder: Any = SimpleNamespace(
-        build_runner=build, wake=lambda: None, clock=clock, connect=ClusterAdmin, until_caught_up=until
+        build_runner=build,
+        wake=lambda: None,
+        clock=clock,
+        connect=ClusterAdmin,
+        until_caught_up=until,
+        failures=FailureLog(clock),
     )
     elected = ElectedFlow(SETTINGS, builder, lambda: [SETTINGS], take_out)
     elected.election = Election(done)  # type: ignore[assignment]
