@@ -174,7 +174,7 @@ def _settle(item: ExecutorItem, spark: SparkCluster, process: Child, ends: Ends)
 
 
 def _leases(process: Child, item: ExecutorItem) -> int:
-    return process.log.read_text(errors="replace").count(f"{item.partitions} partitions in {WORKERS} tasks")
+    return process.log.read_text(errors="replace").count(f"{item.partitions:,} partitions in {WORKERS} tasks")
 
 
 def _tasks(process: Child) -> int:

@@ -91,9 +91,9 @@ def watched(flow: FlowWithoutSpark) -> Iterator[Watcher]:
 
 
 def copied(line: str) -> int:
-    found = re.search(r"(\d+) records copied", line)
+    found = re.search(r"([\d,]+) records? copied", line)
     assert found is not None, line
-    return int(found[1])
+    return int(found[1].replace(",", ""))
 
 
 @pytest.mark.scenario

@@ -145,9 +145,9 @@ def judge_preflight(facts: PreflightFacts, wanted: FenceMethod | None) -> Prefli
             )
     expected = sum(topic.partitions for topic in facts.topics)
     if len(facts.ends) < expected:
-        missing = expected - len(facts.ends)
+        leaderless = expected - len(facts.ends)
         problems.append(
-            f"{counted(missing, 'partition')} of {facts.source} {'has' if missing == 1 else 'have'} no leader"
+            f"{counted(leaderless, 'partition')} of {facts.source} {'has' if leaderless == 1 else 'have'} no leader"
         )
     notes += _notes(facts, fence)
     notes += _notes_of_proof(facts)
