@@ -251,7 +251,7 @@ class System:
 
 def _steer(verb: str, file: Path, topic: str) -> None:
     """Have a topic of a file's flow paused or resumed. Raises HarnessError."""
-    command = [COMMAND, "topics", verb, file, topic]
+    command = [str(COMMAND), "topics", verb, str(file), topic]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=COMMAND_S)
     if done.returncode != 0:
         raise HarnessError(f"twinlog topics {verb} ended with status {done.returncode}:\n{done.stdout}{done.stderr}")
