@@ -104,6 +104,8 @@ def measure_copy(
     try:
         with System(setup, source, target, work, memory=True) as system:
             meter = system.meter
+            if setup.held:
+                system.release()
             seen = 0
             begin, cpu_begin, source_begin, target_begin = system.started, 0.0, cpu_of(source.pids), cpu_of(target.pids)
             while not seen:

@@ -184,7 +184,7 @@ class RepeatedItem:
 
 
 class WatchedItem(RepeatedItem):
-    """With a watcher and as often without."""
+    """With a watcher and as often without; the topic is paused until the watcher has its first pages."""
 
 
 class VerifyItem(RepeatedItem):

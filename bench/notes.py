@@ -94,8 +94,10 @@ every 50 ms; each of three workers has one core and runs one task. At the end al
 
 What metrics cost (`metrics`) is the ratio of copies with a listener that is scraped every second to copies of the \
 same topic without one, by turns in one run, of medians; CPU is that of all processes of twinlog, without the scraper. \
-`console` is the same with five clients that keep the console's page of the flow open, as browsers do: a stream of \
-events, and with each event the live part of the page and the new points of its charts, both compressed.
+The topic is paused until the process has run for twelve seconds, and until the scraper has its first page; the CPU \
+of the first pages, with the imports of the web pages, is a figure of its own. `console` is the same with five clients \
+that keep the console's page of the flow open, as browsers do: a stream of events, and with each event the live part \
+of the page and the new points of its charts, both compressed.
 
 Copies are compared with their sources (`verify`) by `twinlog verify` on the machine's own cores, right after each \
 copy, while nothing else runs; its rate counts from the first partition to the last, without the start of Spark.

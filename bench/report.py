@@ -116,6 +116,7 @@ _SHOWN = {
     "cpu_s_plain": ("CPU s, first to last record, without a watcher", "{:.2f}"),
     "cpu_s_watched": ("  watched", "{:.2f}"),
     "cpu_ratio": ("  ratio", "{:.3f}"),
+    "opening_cpu_s": ("CPU s for the first pages of a process", "{:.2f}"),
     "page_ms": ("a page, ms", "{:.1f}"),
     "records_per_s_copied": ("records/s copied", "{:,.0f}"),
     "records_per_s_verified": ("  compared with their copies", "{:,.0f}"),

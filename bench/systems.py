@@ -23,6 +23,7 @@ from harness.cluster import KafkaCluster
 from harness.errors import HarnessError
 from harness.jars import cache_dir
 from harness.mm2 import MirrorMaker2
+from harness.wait import wait_for
 from twinlog.jvm import archive_file
 
 
@@ -30,8 +31,15 @@ class Watched(Protocol):
     """Asks a process for its pages at the address of its listener."""
 
     listener: str
+    opening_cpu_s: list[float]
+    """The CPU of the process from each start of its clients until all of them had their first page."""
 
     def start(self) -> None: ...
+
+    @property
+    def opened(self) -> bool:
+        """Whether all clients have had a page since the start."""
+        ...
 
     def stop(self) -> None: ...
 
@@ -103,6 +111,11 @@ MM2_EAGER = {"{target}.producer.linger.ms": "0"}
 _RUNS = itertools.count()
 """Each run of a peer has a consumer group without offsets and a directory of its own."""
 
+HELD_S = 12.0
+"""The time of a process to start before its topic is released, and before its watcher begins."""
+
+OPEN_S = 60.0
+COMMAND_S = 60.0
 STOP_S = 20.0
 WARM_UP_S = 300.0
 COMMAND = Path(sys.executable).with_name("twinlog")
@@ -113,9 +126,10 @@ class Setup:
     """What one run of a system is to do.
 
     `extra` properties win over the tuning, with `{source}` and `{target}` for the aliases. Without `prepared` twinlog
-    starts as on a machine where `twinlog warm-up` was never run. It reaches the cluster that is `far` by its relay. A
-    `watcher` asks it for its pages for as long as it runs. Peers compress by `codec`; the clusters' topics have
-    `copies` replicas. With `bridge` twinlog copies before Spark has a task; without it, Spark's tasks are measured.
+    starts as on a machine where `twinlog warm-up` was never run. It reaches the cluster that is `far` by its relay.
+    While `held`, it copies nothing until `System.release`. A `watcher` asks it for its pages from the release to its
+    end. Peers compress by `codec`; the clusters' topics have `copies` replicas. With `bridge` twinlog copies before
+    Spark has a task; without it, Spark's tasks are measured.
     """
 
     system: SystemName
@@ -124,6 +138,7 @@ class Setup:
     prepared: bool = True
     far: Side | None = None
     watcher: Watched | None = None
+    held: bool = False
     codec: Codec = "none"
     copies: int = 1
     bridge: bool = False
@@ -176,6 +191,8 @@ class System:
         elif setup.system == "twinlog":
             file = home / "twinlog.properties"
             file.write_text(setup.properties(source_at, target_at), encoding="utf-8")
+            if setup.held:
+                _steer("pause", file, setup.topic)
             command = [str(COMMAND), "run", str(file), "--clusters", TARGET]
             if setup.watcher is not None:
                 command += ["--metrics-listener", setup.watcher.listener]
@@ -191,8 +208,22 @@ class System:
         self.process.start()
         self.started = time.monotonic()
         self.meter = Meter(self.process.pid, memory=memory)
-        if setup.watcher is not None:
-            setup.watcher.start()
+        self._home = home
+
+    def release(self) -> None:
+        """Let twinlog copy its `held` topic, once the process has started and its watcher has its first pages.
+
+        Raises HarnessError or TimeoutError.
+        """
+        time.sleep(max(0.0, self.started + HELD_S - time.monotonic()))
+        self.require_alive()
+        watcher = self.setup.watcher
+        if watcher is not None:
+            begun = self.meter.cpu_s()
+            watcher.start()
+            wait_for(lambda: watcher.opened, OPEN_S, f"all clients of {watcher.listener} have a page")
+            watcher.opening_cpu_s.append(self.meter.cpu_s() - begun)
+        _steer("resume", self._home / "twinlog.properties", self.setup.topic)
 
     def require_alive(self) -> None:
         """Raises HarnessError with the end of its log when it has ended."""
@@ -216,6 +247,14 @@ class System:
 
     def __exit__(self, *exception: object) -> None:
         self.stop()
+
+
+def _steer(verb: str, file: Path, topic: str) -> None:
+    """Have a topic of a file's flow paused or resumed. Raises HarnessError."""
+    command = [str(COMMAND), "topics", verb, str(file), topic]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=COMMAND_S)
+    if done.returncode != 0:
+        raise HarnessError(f"twinlog topics {verb} ended with status {done.returncode}:\n{done.stdout}{done.stderr}")
 
 
 def prepare_twinlog(say: Callable[[str], None]) -> None:

@@ -39,6 +39,7 @@ class WatchingClient:
 
     def __init__(self, listener: str, ended: threading.Event) -> None:
         self.ended = ended
+        self.pages = 0
         self._address = urllib.parse.urlsplit(listener).netloc
         self._connection = http.client.HTTPConnection(self._address, timeout=REQUEST_S)
         self._cookies: dict[str, str] = {}
@@ -91,9 +92,11 @@ class Watcher:
         """The time of each page."""
         self.refreshed_at: list[float] = []
         """When a client showed a page again, as it had news."""
+        self.opening_cpu_s: list[float] = []
         self.page_bytes = 0
         self._threads = threads
         self._running: list[threading.Thread] = []
+        self._clients: list[WatchingClient] = []
         self._ended = threading.Event()
         self._trouble = ""
 
@@ -101,10 +104,16 @@ class Watcher:
         self._join()
         # A thread of the run before ends by an event of its own, however late it looks.
         self._ended = threading.Event()
-        clients = [WatchingClient(self.listener, self._ended) for _ in range(self._threads)]
-        self._running = [threading.Thread(target=self._run, args=(one,), daemon=True) for one in clients]
+        self._clients = [WatchingClient(self.listener, self._ended) for _ in range(self._threads)]
+        self._running = [threading.Thread(target=self._run, args=(one,), daemon=True) for one in self._clients]
         for thread in self._running:
             thread.start()
+
+    @property
+    def opened(self) -> bool:
+        """Whether all clients have had a page since the start. Raises HarnessError when a client has ended early."""
+        self.require_watched()
+        return all(client.pages for client in self._clients)
 
     def stop(self) -> None:
         """Ask for no more; streams end with the system, which ends next."""
@@ -127,6 +136,7 @@ class Watcher:
         text, size = client.ask(path, headers)
         self.took_ms.append((time.monotonic() - begun) * 1000)
         self.page_bytes = size
+        client.pages += 1
         return text
 
     def watch(self, client: WatchingClient) -> None:
@@ -199,7 +209,10 @@ WATCHERS: dict[str, type[Scraper | Browsers]] = {"metrics": Scraper, "console": 
 
 @dataclass(frozen=True, slots=True)
 class WatchedFigures:
-    """Medians of the runs, and the ratio of those with a watcher to those without."""
+    """Medians of the runs, and the ratio of those with a watcher to those without.
+
+    Copies begin when the watcher has its first pages, which took `opening_cpu_s` of the system.
+    """
 
     records_per_s_plain: float
     records_per_s_watched: float
@@ -207,6 +220,7 @@ class WatchedFigures:
     cpu_s_plain: float
     cpu_s_watched: float
     cpu_ratio: float
+    opening_cpu_s: float
     page_ms: float
     pages: int
     page_bytes: int
@@ -224,8 +238,8 @@ def measure_watched(
     watcher = WATCHERS[item.name]()
     try:
         setups = {
-            "plain": Setup("twinlog", item.copy.name),
-            "watched": Setup("twinlog", item.copy.name, watcher=watcher),
+            "plain": Setup("twinlog", item.copy.name, held=True),
+            "watched": Setup("twinlog", item.copy.name, held=True, watcher=watcher),
         }
         runs = measure_by_turns(item, setups, source, target, work, talk, watcher.require_watched)
     finally:
@@ -248,6 +262,7 @@ def figures_of(plain: list[CopyFigures], watched: list[CopyFigures], watcher: Wa
         cpu_s_plain=cpu[0],
         cpu_s_watched=cpu[1],
         cpu_ratio=cpu[1] / cpu[0],
+        opening_cpu_s=median(watcher.opening_cpu_s),
         page_ms=median(watcher.took_ms),
         pages=len(watcher.took_ms),
         page_bytes=watcher.page_bytes,

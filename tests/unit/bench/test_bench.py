@@ -110,9 +110,10 @@ def test_what_metrics_cost_is_a_ratio_of_medians() -> None:
     scraped = [copied(150.0, 5.0), copied(190.0, 1.0), copied(10.0, 4.4)]
     watcher = Scraper()
     watcher.close()
-    watcher.took_ms, watcher.page_bytes = [3.0, 9.0, 4.0], 77
+    watcher.took_ms, watcher.page_bytes, watcher.opening_cpu_s = [3.0, 9.0, 4.0], 77, [0.5, 0.1, 0.3]
     found = figures_of(plain, scraped, watcher)
     assert (found.records_ratio, found.cpu_ratio, found.page_ms, found.pages) == (0.75, 1.1, 4.0, 3)
+    assert found.opening_cpu_s == 0.3
     speed, cpu = (line for line in alone(asdict(found), METRICS.wanted) if line.wanted is not None)
     assert (speed.met, cpu.met) == (False, False)
 

@@ -50,6 +50,9 @@ def app(browsers: Browsers, monkeypatch: pytest.MonkeyPatch) -> Iterator[Console
 
 def test_each_browser_keeps_its_session_and_follows_its_stream(browsers: Browsers, app: ConsoleApp) -> None:
     browsers.start()
+    assert not browsers.opened
+    wait_for(lambda: browsers.opened, DEADLINE_S, "each browser has its page")
+    assert len(browsers.took_ms) >= BROWSERS
     wait_for(lambda: len(browsers.refreshed_at) >= 4 * BROWSERS, DEADLINE_S, "the browsers show news")
     browsers.require_watched()
     assert len(app.site.sessions) == BROWSERS
@@ -90,3 +93,5 @@ def test_a_page_without_a_stream_ends_the_measurement(
     wait_for(ended, DEADLINE_S, "the browsers have ended")
     with pytest.raises(HarnessError, match="has no stream of events"):
         browsers.require_watched()
+    with pytest.raises(HarnessError, match="has no stream of events"):
+        _ = browsers.opened

@@ -107,11 +107,13 @@ class FlowReader(ClustersReader):
         *,
         connect: Connect = ClusterAdmin,
         connect_s: float = LOOK_CONNECT_S,
+        clusters: tuple[ClusterAdmin, ClusterAdmin] | None = None,
     ) -> None:
-        """`worker` has the settings of the connector's worker."""
+        """`worker` has the settings of the connector's worker; `clusters` are the source and the target, which the
+        caller closes."""
         self._connect_s = connect_s
         self.settings = settings
-        self._source, self._target = both_clusters(settings, connect)
+        self._source, self._target = clusters or both_clusters(settings, connect)
         self._topology = topology_of(settings)
         self._heartbeats = HeartbeatTopics(self._source, self._topology.heartbeat_names)
         self._reports = LastReportReader(settings, self._target)
@@ -130,7 +132,8 @@ class FlowReader(ClustersReader):
             self._workers = connect(settings.target, worker.client)
             group = worker.group
             self._connectors = ConnectorsReader(self._workers, group.group_id, group.status_storage.name)
-        super().__init__([one for one in (self._target, self._source, self._workers) if one is not None])
+        own = (self._target, self._source) if clusters is None else ()
+        super().__init__([one for one in (*own, self._workers) if one is not None])
 
     def read(self) -> FlowSnapshot:
         """How the flow does now. Raises RefusedError if a right on the target is missing; a silent cluster is a part of

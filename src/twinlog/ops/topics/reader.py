@@ -136,8 +136,8 @@ class TopicsReader(ClustersReader):
         """`worker` has the settings of the connector's worker."""
         self._connect_s = connect_s
         self.settings = settings
-        self._flow = FlowReader(settings, worker, connect=connect, connect_s=connect_s)
-        self._source, self._target = both_clusters(settings, connect)
+        clusters = self._source, self._target = both_clusters(settings, connect)
+        self._flow = FlowReader(settings, worker, connect=connect, connect_s=connect_s, clusters=clusters)
         super().__init__((self._target, self._source))
         self._topology = topology_of(settings)
         self._positions = PositionStore(settings, self._target, optional=True)

@@ -41,7 +41,9 @@ PROGRESS, POSITIONS = "mm2-twinlog-progress.s.internal", "mm2-offsets.s.internal
 class Scene:
     """The topics `orders`, `logs` and `orders-3` have ten records in each partition, four of them copied."""
 
-    def __init__(self, loop: VirtualLoop, home: Path) -> None:
+    def __init__(self, loop: VirtualLoop, home: Path, connected: list[str]) -> None:
+        self.connected = connected
+        """The aliases of the clusters that readers connected to."""
         self.source, self.target = VirtualCluster(loop, "s"), VirtualCluster(loop, "w")
         self._loop = loop
         self.file = home / "mm2.properties"
@@ -82,12 +84,14 @@ def here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Scene]:
     with virtual_loop(1) as loop:
 
         def connect(alias: str, client: ClientSettings) -> ClusterAdmin:
+            made.append(alias)
             return ClusterAdmin(alias, client, VirtualLoop(loop.world))
 
+        made: list[str] = []
         # It is the process's own.
         monkeypatch.setattr("twinlog.ops.topics.commands.log_warnings", lambda: None)
         monkeypatch.setattr(topics, "TopicsReader", partial(topics.TopicsReader, connect=connect))
-        yield Scene(loop, tmp_path)
+        yield Scene(loop, tmp_path, made)
 
 
 def flow_of(out: str) -> dict[str, Any]:
@@ -168,6 +172,12 @@ def test_a_caller_that_has_a_topic_never_gets_a_partition_of_another(here: Scene
         with pytest.raises(OptionError, match="orders-2 matches no topic"):
             reader.selectors(["orders-2"], partitions_by_name=False)
         assert reader.selectors(["orders-3"], partitions_by_name=False) == (PartitionSelector("orders-3"),)
+
+
+def test_topics_and_the_state_of_their_flow_are_read_over_the_same_connections(here: Scene) -> None:
+    here.report(held=1)
+    assert here.call("list")[0] == 0
+    assert sorted(here.connected) == ["s", "w"]
 
 
 def test_a_misspelled_command_is_no_file(here: Scene, tmp_path: Path) -> None:
