@@ -17,7 +17,16 @@ from twinlog.batches.merge import take_records, take_row
 from twinlog.batches.split import build_appends, split_at_holes
 from twinlog.errors import CopyError, CorruptBatchError
 from twinlog.kafka.producer.appends import AbortMarker, Append, CopyRules, OversizedRecord, PreparedFetch, Road
-from twinlog.kafka.record.batch import HEADER, HEADER_SIZE, LOG_OVERHEAD, AbortedFilter, Batch, check_crc, read_batch
+from twinlog.kafka.record.batch import (
+    CODEC_MASK,
+    HEADER,
+    HEADER_SIZE,
+    LOG_OVERHEAD,
+    AbortedFilter,
+    Batch,
+    check_crc,
+    read_batch,
+)
 from twinlog.kafka.record.builder import LARGEST_GROWTH, MAX_RECORDS, BatchBuilder
 from twinlog.kafka.record.compression import CODECS, NONE, compress
 from twinlog.kafka.record.records import corrupt, is_abort_marker, legacy_records, records_block
@@ -37,6 +46,9 @@ LARGEST_SECTION = 512 << 10
 """Bytes of a fetch that are examined together: the notes about their batches fit into a processor's cache."""
 
 SMALLEST_SECTION = 64 << 10
+
+LEAST_JOINED = 32 << 10
+"""Fewer bytes of neighbours are merged by the loops of `merge`, or passed on: a look of numpy costs some 100 us."""
 
 PAUSE = 2 << 20
 """Bytes between a vain look and the next look: beside the time of the loops for these bytes a look is cheap."""
@@ -120,7 +132,7 @@ class Neighbours:
             batch.record_count <= self._rules.join_records
             and batch.size <= self._limit // 2
             and batch.start >= self._begin
-            and len(self._records) - batch.start >= 2 * batch.size
+            and len(self._records) - batch.start >= max(2 * batch.size, LEAST_JOINED)
         )
 
     def join(self, batch: Batch, builder: BatchBuilder | None, room: int, *, transactional: bool) -> JoinedNeighbours:
@@ -167,6 +179,9 @@ def prepare(
 def _prepare(
     records: memoryview, position: SourceOffset, rules: CopyRules, aborted: Iterable[tuple[int, int]] | None
 ) -> PreparedFetch:
+    alone = _prepare_alone(records, position, rules)
+    if alone is not None:
+        return alone
     work = _FetchPreparation(records, position, rules)
     try:
         work.run(AbortedFilter(aborted or ()) if rules.read_committed else None)
@@ -175,6 +190,38 @@ def _prepare(
             raise
         work.prepared.position = work.prepared.appends[-1].next_source_offset
     return work.prepared
+
+
+def _prepare_alone(records: memoryview, position: SourceOffset, rules: CopyRules) -> PreparedFetch | None:
+    """Prepare a fetch of a single batch that is appended as it is; None for any other fetch.
+
+    At a low rate almost every fetch has a single batch, and the general way takes three times as long.
+    """
+    batch = read_batch(records, 0)
+    if (
+        batch is None
+        or batch.magic != 2
+        or batch.end != len(records)
+        # Neither a marker nor a part of a transaction, and not stamped by the source's broker.
+        or batch.attributes & ~CODEC_MASK
+        or (rules.codec is not None and CODECS[rules.codec] != batch.attributes)
+        or batch.base_offset < position
+        or not 0 < batch.record_count == batch.last_offset_delta + 1
+        or batch.size > rules.max_batch_bytes
+    ):
+        return None
+    if rules.check_crcs:
+        check_crc(records, batch)
+    append = _whole(batch, records)
+    prepared = PreparedFetch(append.next_source_offset, [append], leader_epoch=batch.leader_epoch)
+    prepared.count("as it is")
+    return prepared
+
+
+def _whole(batch: Batch, data: bytearray | memoryview) -> Append:
+    """The append of a whole batch; `data` has the same records."""
+    first, past = SourceOffset(batch.base_offset), SourceOffset(batch.last_offset + 1)
+    return Append(data, batch.record_count, first, past, batch.max_timestamp, ((first, batch.record_count),))
 
 
 def _prepare_with_holes(
@@ -452,10 +499,7 @@ class _FetchPreparation:
             self._take(batch, batch.base_offset)
         else:
             self.prepared.count("as it is" if as_it_is else "recompressed")
-            first, past = SourceOffset(batch.base_offset), SourceOffset(batch.last_offset + 1)
-            spans = ((first, batch.record_count),)
-            append = Append(data, batch.record_count, first, past, batch.max_timestamp, spans)
-            self.prepared.appends.append(append)
+            self.prepared.appends.append(_whole(batch, data))
 
     def _recompressed(self, batch: Batch, codec: int) -> bytearray:
         if not self.rules.check_crcs:

@@ -59,6 +59,16 @@ def test_a_batch_that_is_alone_stays_as_it_is() -> None:
     assert prepared.roads == {"as it is": 1}
 
 
+def test_few_bytes_are_merged_by_the_loops(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Arrays of a few hundred bytes cost more than their records."""
+
+    def join(*_: object, **_options: object) -> None:
+        raise AssertionError("arrays are made of few bytes")
+
+    monkeypatch.setattr(large_batches, "join_large", join)
+    assert counts(prepare(log_of(6, 1).fetch(), 7, RULES)) == [6]
+
+
 @pytest.mark.parametrize("size", [100, 127, 128, 5_000, 8_191, 9_000, 70_000])
 def test_records_of_any_length_keep_their_bytes(size: int) -> None:
     log = log_of(5, 3, bytes(range(256)) * (size // 256) + bytes(size % 256))

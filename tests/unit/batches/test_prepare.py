@@ -20,6 +20,7 @@ from twinlog.kafka.record.batch import read_batch, scan
 from twinlog.kafka.record.builder import MAX_RECORDS
 from twinlog.kafka.record.compression import CODECS
 from twinlog.kafka.record.stamp import stamp
+from twinlog.model.types import SourceOffset
 
 # Batches that go on as they are.
 
@@ -44,6 +45,44 @@ def test_a_small_batch_alone_is_not_opened() -> None:
     log.batch([New(1)])
     (append,) = prepare(log.fetch(), 0, CopyRules()).appends
     assert isinstance(append.data, memoryview)
+
+
+@pytest.mark.parametrize("codec", [None, "none", "zstd"])
+@pytest.mark.parametrize("position", [0, 40, 41, 43])
+@pytest.mark.parametrize(
+    "kind", ["plain", "zstd", "hole", "append time", "transaction", "marker", "damaged", "large", "cut off", "legacy"]
+)
+def test_a_batch_alone_is_prepared_as_in_any_fetch(
+    kind: str, position: int, codec: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = SourceLog(40)
+    if kind == "marker":
+        log.end_transaction(7, abort=False)
+    elif kind == "legacy":
+        log.message(1, New(5))
+    else:
+        log.batch(
+            [New(1, b"x" * (3_000 if kind == "large" else 10)), New(2), New(3)],
+            codec="zstd" if kind == "zstd" else "none",
+            deltas=(0, 2, 3) if kind == "hole" else None,
+            append_time=9 if kind == "append time" else None,
+            producer_id=7 if kind == "transaction" else -1,
+            transactional=kind == "transaction",
+        )
+    rules = CopyRules(codec=codec, max_batch_bytes=2_000)
+
+    def outcome() -> object:
+        fetched = log.fetch(40)
+        if kind == "damaged":
+            fetched[-1] ^= 1
+        try:
+            return prepare(fetched[:-1] if kind == "cut off" else fetched, SourceOffset(position), rules)
+        except (CorruptBatchError, RecordTooLargeError) as error:
+            return str(error)
+
+    alone = outcome()
+    monkeypatch.setattr(preparing, "_prepare_alone", lambda *_: None)
+    assert alone == outcome()
 
 
 def test_nothing_fetched_leaves_the_position() -> None:
