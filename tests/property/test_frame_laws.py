@@ -169,6 +169,26 @@ def test_what_is_sent_arrives_in_order_however_little_the_socket_takes(kind: typ
         assert bytes(arrived) == b"".join(messages)
 
 
+def test_small_answers_take_a_single_read() -> None:
+    """A vain read costs an exception, a thousand times a second."""
+    with road() as way:
+        sock, reads = way.transport._sock, 0
+
+        class Counted:
+            def recv_into(self, buffer: memoryview) -> int:
+                nonlocal reads
+                reads += 1
+                return int(sock.recv_into(buffer))
+
+        way.transport._sock = Counted()
+        try:
+            way.send(framed(b"good") + framed(b"better"))
+        finally:
+            way.transport._sock = sock
+        assert reads == 1
+        assert way.receiver.frames == [b"good", b"better"]
+
+
 def test_the_end_of_the_stream_ends_the_connection() -> None:
     with road() as way:
         way.send(framed(b"good")[:-1])

@@ -114,11 +114,9 @@ class _Frames:
         fresh = True
         while True:
             frame = self._frame
+            room = self._scratch if frame is None else frame[self._filled :]
             try:
-                if frame is None:
-                    received = self._sock.recv_into(self._scratch)
-                else:
-                    received = self._sock.recv_into(frame[self._filled :])
+                received = self._sock.recv_into(room)
             except (BlockingIOError, InterruptedError):
                 return None
             except OSError as error:
@@ -141,8 +139,15 @@ class _Frames:
                         self._deliver(frame)
             except KafkaProtocolError as error:
                 return cast(Exception, error)
-            if self._closed:
+            if self._closed or (received < len(room) and not self._has_more()):
                 return None
+
+    def _has_more(self) -> bool:
+        """Whether more bytes may have arrived already, after a read of fewer bytes than the buffer takes.
+
+        Otherwise the selector reports the next bytes, and the end of the stream: a vain read costs an exception.
+        """
+        return False
 
     def _take(self, data: memoryview) -> None:
         position, end = 0, len(data)
@@ -201,6 +206,10 @@ class TlsTransport(_Frames, KafkaSSLTransport):  # type: ignore[misc]
         # Decrypted bytes wake no selector.
         if self._sock.pending():
             self._net.call_soon(self._readable)
+
+    def _has_more(self) -> bool:
+        # A read ends with its TLS record.
+        return True
 
     def _refusal(self, error: ssl.SSLError) -> Exception | None:
         # A connection that worked can only have been damaged by the network, and the next connection may work.
