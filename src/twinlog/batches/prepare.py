@@ -195,7 +195,7 @@ def _prepare(
 def _prepare_alone(records: memoryview, position: SourceOffset, rules: CopyRules) -> PreparedFetch | None:
     """Prepare a fetch of a single batch that is appended as it is; None for any other fetch.
 
-    At a low rate almost every fetch is such a fetch, and the general way takes three times as long.
+    At a low rate almost every fetch has a single batch, and the general way takes three times as long.
     """
     batch = read_batch(records, 0)
     if (
