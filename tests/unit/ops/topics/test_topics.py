@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -41,7 +41,7 @@ PROGRESS, POSITIONS = "mm2-twinlog-progress.s.internal", "mm2-offsets.s.internal
 class Scene:
     """The topics `orders`, `logs` and `orders-3` have ten records in each partition, four of them copied."""
 
-    def __init__(self, loop: VirtualLoop, home: Path, connected: list[str]) -> None:
+    def __init__(self, loop: VirtualLoop, home: Path, connected: Sequence[str] = ()) -> None:
         self.connected = connected
         """The aliases of the clusters that readers connected to."""
         self.source, self.target = VirtualCluster(loop, "s"), VirtualCluster(loop, "w")
