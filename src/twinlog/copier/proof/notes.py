@@ -270,7 +270,10 @@ class PartitionProof:
     # The prover's thread.
 
     def take_note(self, *, folded: bool = False) -> Note | None:
-        """Take the next note, `folded` with the notes after it; it counts as unproven until `end_note`."""
+        """Take the next note, `folded` with the notes after it; it counts as unproven until `end_note`.
+
+        None without a note, and while a cut waits for `take_cut`.
+        """
         return self._all.pop_note(self, folded=folded)
 
     def begin_range(self, proven: Proven, source: SourceOffset, target: TargetOffset) -> Proven:
@@ -315,7 +318,12 @@ class PartitionProof:
         return self._taken or (self.waiting[0] if self.waiting else None)
 
     def pop_note(self, *, folded: bool) -> Note | None:
-        """Take the first note, `folded` with the notes after it; None without a note."""
+        """Take the first note, `folded` with the notes after it; None without a note, and before a `pop_cut`.
+
+        A note after a cut would be taken for a lost note if it came before the cut.
+        """
+        if self._cut is not None:
+            return None
         if folded:
             fold_notes(self.waiting, FOLDED_NOTES)
         self._taken = self.waiting.popleft() if self.waiting else None
@@ -430,7 +438,7 @@ class ProofNotes:
             return part.oldest_note()
 
     def pop_note(self, part: PartitionProof, *, folded: bool) -> Note | None:
-        """Take the first note of a partition, `folded` with the notes after it; None without a note."""
+        """Take the first note of a partition, as `PartitionProof.pop_note`."""
         if not part.waiting:
             # The thread of the copier adds notes, and this thread looks again soon.
             return None

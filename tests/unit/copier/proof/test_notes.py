@@ -406,3 +406,19 @@ def test_a_cut_within_a_row_keeps_what_is_before_it() -> None:
     proof.move_position(Position(SourceOffset(3), TargetOffset(3)))
     assert [(note.base, note.end, note.unproved) for note in proof.waiting][-1] == (0, 3, True)
     assert notes.count == len(proof.waiting)
+
+
+def test_a_note_after_a_cut_comes_after_the_cut() -> None:
+    """The broker refuses a fetch behind the end of a log that became shorter, while the copier copies again."""
+    _, proof = opened()
+    cursor = ProofCursor(SOURCE, proof)
+    proof.add_append(append(0), TargetOffset(0))
+    assert read(cursor, stored(0, 0)) is None
+    proof.move_position(Position(SourceOffset(0), TargetOffset(1)))
+    proof.add_append(append(0), TargetOffset(1))
+    assert proof.take_note() is None
+    cursor.skip_deleted(TargetOffset(0))
+    assert cursor.compare(7.0, -1.0) is None
+    assert (cursor.position, proof.proven.target) == (1, 1)
+    assert read(cursor, stored(1, 0)) is None
+    assert (proof.proven.source, proof.proven.target, proof.behind) == (2, 3, False)
