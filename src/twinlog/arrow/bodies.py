@@ -52,13 +52,16 @@ NO_TIMESTAMP = -1
 
 @dataclass(slots=True)
 class Bodies:
-    """Records in the order of their offsets. `timed` is false for a timestamp that a broker set."""
+    """Records in the order of their offsets. `timed` is false for a timestamp that a broker set.
+
+    `cells` is an Arrow array of binary. No consumer sees the `attributes` of a record: brokers and clients write 0.
+    """
 
     offsets: Longs
     timestamps: Longs
     timed: Flags
     cells: Any
-    """An Arrow array of binary."""
+    attributes: Bytes
 
     def __len__(self) -> int:
         return len(self.offsets)
@@ -71,6 +74,7 @@ class Bodies:
             self.timestamps[start:end],
             self.timed[start:end],
             self.cells.slice(start, end - start),
+            self.attributes[start:end],
         )
 
     def from_offset(self, start: int, end: int) -> Bodies:
@@ -81,7 +85,8 @@ class Bodies:
     def chosen(self, places: Any) -> Bodies:
         """The records at these places, in their order."""
         taken = self.cells.take(pa.array(places, pa.int64()))
-        return Bodies(self.offsets[places], self.timestamps[places], self.timed[places], taken)
+        chosen = (column[places] for column in (self.offsets, self.timestamps, self.timed))
+        return Bodies(*chosen, taken, self.attributes[places])
 
     def body(self, place: int) -> bytes:
         return bytes(self.cells[place].as_py())
@@ -247,6 +252,7 @@ def _decoded(data: bytes | memoryview, begins: Longs, ends: Longs, headers: Any,
         if expected is not None:
             return _decoded(data, begins, ends, headers, None)
         raise UnusualError("the records do not fill their block")
+    attributes_at = at
     stamps, at = read_varints(array, at + 1)
     deltas, at = read_varints(array, at)
     if len(size) and (size.min() < 0 or (at > past).any()):
@@ -258,11 +264,11 @@ def _decoded(data: bytes | memoryview, begins: Longs, ends: Longs, headers: Any,
     stamped = np.repeat(headers["attributes"] & LOG_APPEND_TIME != 0, counts)
     if stamped.any():
         timestamps[stamped] = np.repeat(headers["newest"], counts)[stamped]
-    return Bodies(offsets, timestamps, ~stamped, gather(data, Cells(at, past - at)))
+    return Bodies(offsets, timestamps, ~stamped, gather(data, Cells(at, past - at)), array[attributes_at])
 
 
 def _exactly(records: memoryview, batches: Sequence[Batch]) -> Bodies:
-    """Decode record by record, for old formats and for bytes that the fast way rejects."""
+    """Decode record by record, for old formats and for bytes that the fast way rejects; attributes are left out."""
     offsets: list[int] = []
     timestamps: list[int] = []
     bodies: list[bytes] = []
@@ -278,6 +284,7 @@ def _exactly(records: memoryview, batches: Sequence[Batch]) -> Bodies:
         np.asarray(timestamps, dtype=np.int64),
         np.asarray(timed, dtype=np.bool_),
         pa.array(bodies, pa.binary()),
+        np.zeros(len(offsets), dtype=np.uint8),
     )
 
 
@@ -287,12 +294,13 @@ def join(parts: Sequence[Bodies]) -> Bodies:
         return parts[0]
     if not parts:
         nothing = np.zeros(0, dtype=np.int64)
-        return Bodies(nothing, nothing, nothing.astype(np.bool_), pa.array([], pa.binary()))
+        return Bodies(nothing, nothing, nothing.astype(np.bool_), pa.array([], pa.binary()), nothing.astype(np.uint8))
     return Bodies(
         np.concatenate([part.offsets for part in parts]),
         np.concatenate([part.timestamps for part in parts]),
         np.concatenate([part.timed for part in parts]),
         pa.concat_arrays([part.cells for part in parts]),
+        np.concatenate([part.attributes for part in parts]),
     )
 
 

@@ -70,6 +70,7 @@ class CopierProofs:
             grant.remote,
             position,
             transactional=transactional,
+            markers=transactional or settings.keeps_offsets(source.topic),
             reports=settings.held_policy("difference", source.topic) == "report",
         )
         self._call_prover(lambda prover: prover.add_partition(source, proof))

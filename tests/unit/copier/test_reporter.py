@@ -178,7 +178,9 @@ def test_the_proof_of_a_partition_is_told_with_its_lag(scene: Callable[[int], Sc
     part = here.copier.parts[0]
     begin = Position(SourceOffset(0), TargetOffset(5))
     notes = ProofNotes(here.clock.monotonic)
-    part.proof = proof = notes.open_partition(part.source, part.source, begin, transactional=False, reports=False)
+    part.proof = proof = notes.open_partition(
+        part.source, part.source, begin, transactional=False, markers=False, reports=False
+    )
     here.pass_seconds(1)
     first, other = here.delivered[-1].partitions
     assert (first.proven_source, first.proven_target, first.proof_lag_ms, first.proven_records) == (0, 5, 0, 0)

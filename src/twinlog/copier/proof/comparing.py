@@ -174,7 +174,8 @@ class ProofCursor:
         self._unmatched: deque[RemoteBatch] = deque()
         self._row: list[RemoteBatch] = []
         """The batches of the present note, if it is a single append."""
-        self._row_records = 0
+        self.row_records = 0
+        """The records of the present note that were read."""
         self._row_head: bytes | None = EMPTY_CHAIN
         """The chain over the batches of the present folded note alone, None after a damaged batch."""
         self._row_chain: bytes | None = None
@@ -240,7 +241,7 @@ class ProofCursor:
             if self.position < note.end:
                 # A proof that lags behind reads on: to read each append alone would cost more than to catch up.
                 return Suspicion(note) if self.at_end and answered_at > note.at + PATIENCE_S else None
-            if note.unproved and not note.records and not self._row_records:
+            if note.unproved and not note.records and not self.row_records:
                 # Markers and aborted records are in no chain.
                 self._prove(note, None)
             elif note.unproved:
@@ -261,7 +262,7 @@ class ProofCursor:
     def leave_out_note(self, note: Note) -> None:
         """The records of a note are out of the proof: the target deleted them, or they were compared otherwise."""
         proven = self.proof.proven
-        self._pass_note(note, proven._replace(unproved=proven.unproved + (note.records or self._row_records)))
+        self._pass_note(note, proven._replace(unproved=proven.unproved + (note.records or self.row_records)))
 
     def pass_difference(self, difference: ProofDifference, note: Note | None, surplus: RemoteBatch | None) -> None:
         """Continue after a difference: a note, or a surplus batch."""
@@ -348,7 +349,7 @@ class ProofCursor:
         return note.head == self._row_head if note.element is None else matches(note, self._row)
 
     def _add_to_row(self, note: Note, batch: RemoteBatch) -> None:
-        self._row_records += batch.records
+        self.row_records += batch.records
         if note.element is not None:
             self._row.append(batch)
         if batch.element is None:
@@ -365,7 +366,7 @@ class ProofCursor:
 
     def _clear_row(self) -> None:
         self._row = []
-        self._row_records = 0
+        self.row_records = 0
         self._row_head = EMPTY_CHAIN
         self._row_chain = None
 

@@ -71,6 +71,14 @@ class Note:
         """The source offset of the first record; else the position after the records."""
         return self.spans[0][0] if self.spans else self.next_source
 
+    def source_after(self, records: int) -> SourceOffset:
+        """The source offset of the record after so many records of the note; a lower bound for a run around others."""
+        for first, count in self.spans:
+            if records < count:
+                return SourceOffset(first + records)
+            records -= count
+        return self.next_source
+
     def followed_by(self, later: Note) -> Note:
         """Fold this note and a single later append."""
         assert later.element is not None
@@ -111,8 +119,11 @@ def _left_out(first: Note, last: Note, records: int) -> Note:
     return Note(first.base, last.end, last.next_source, records, 0, first.at)
 
 
-def fold_notes(notes: deque[Note], most: int) -> int:
-    """Fold each row of appends among the first `most` notes; returns the number of notes less."""
+def fold_notes(notes: deque[Note], most: int, *, gapless: bool) -> int:
+    """Fold each row of appends among the first `most` notes; returns the number of notes less.
+
+    With `gapless` a hole in the target offsets ends a row: the hole has records of another program.
+    """
     before = len(notes)
     folded: list[Note] = []
     for _ in range(min(most, before)):
@@ -122,7 +133,7 @@ def fold_notes(notes: deque[Note], most: int) -> int:
             folded.append(note)
         elif note.unproved:
             folded[-1] = _left_out(last, note, last.records + note.records)
-        elif note.element is not None and last.appends < MOST_ROW:
+        elif note.element is not None and last.appends < MOST_ROW and (last.end == note.base or not gapless):
             folded[-1] = last.followed_by(note)
         else:
             folded.append(note)
@@ -171,11 +182,18 @@ class PartitionProof:
     """The notes of a partition. `proven` belongs to the prover's thread; each thread may read it.
 
     With `reports` a difference is reported, and leaves the copying alone. Within transactions notes wait for the
-    commit.
+    commit. With `markers`, as in transactions, markers and aborted records may lie between appends.
     """
 
     def __init__(
-        self, notes: ProofNotes, remote: TopicPartition, position: Position, *, transactional: bool, reports: bool
+        self,
+        notes: ProofNotes,
+        remote: TopicPartition,
+        position: Position,
+        *,
+        transactional: bool,
+        markers: bool,
+        reports: bool,
     ) -> None:
         self._all = notes
         self.remote = remote
@@ -189,6 +207,7 @@ class PartitionProof:
         self.waiting: deque[Note] = deque()
         self._end = position.next_target
         self._transactional = transactional
+        self._gapless = not markers
         self._uncommitted: list[Note] = []
         self._taken: Note | None = None
         self._cut: tuple[TargetOffset, SourceOffset] | None = None
@@ -325,9 +344,21 @@ class PartitionProof:
         if self._cut is not None:
             return None
         if folded:
-            fold_notes(self.waiting, FOLDED_NOTES)
+            fold_notes(self.waiting, FOLDED_NOTES, gapless=self._gapless)
         self._taken = self.waiting.popleft() if self.waiting else None
         return self._taken
+
+    def free_notes(self) -> int:
+        """Fold the oldest notes; returns the number of notes less.
+
+        Notes that scarcely fold leave the proof, so that a proof far behind keeps its memory and costs the copier
+        little.
+        """
+        some = min(len(self.waiting), FOLDED_NOTES)
+        freed = fold_notes(self.waiting, some, gapless=self._gapless)
+        if some > 1 and freed * WORTH_FOLDING < some:
+            freed += leave_out_notes(self.waiting, some - freed)
+        return freed
 
     def set_begin(self, target: TargetOffset) -> None:
         """The proof begins at a target offset, unless it has begun."""
@@ -378,10 +409,11 @@ class ProofNotes:
         position: Position,
         *,
         transactional: bool,
+        markers: bool,
         reports: bool,
     ) -> PartitionProof:
         """Begin with the notes of a partition that is copied from `position` on."""
-        found = PartitionProof(self, remote, position, transactional=transactional, reports=reports)
+        found = PartitionProof(self, remote, position, transactional=transactional, markers=markers, reports=reports)
         with self._lock:
             self._parts[source] = found
         return found
@@ -410,17 +442,8 @@ class ProofNotes:
                 self._count -= freed
 
     def _free_notes(self, part: PartitionProof) -> int:
-        """Fold the oldest notes of the partition with the most notes; returns the number of notes less.
-
-        Notes that scarcely fold leave the proof, so that a proof far behind keeps its memory and costs the copier
-        little.
-        """
-        longest = max(self._parts.values(), key=lambda one: len(one.waiting), default=part).waiting
-        some = min(len(longest), FOLDED_NOTES)
-        freed = fold_notes(longest, some)
-        if some > 1 and freed * WORTH_FOLDING < some:
-            freed += leave_out_notes(longest, some - freed)
-        return freed
+        """Free the notes of the partition with the most notes; returns the number of notes less."""
+        return max(self._parts.values(), key=lambda one: len(one.waiting), default=part).free_notes()
 
     def begin_at(self, part: PartitionProof, target: TargetOffset) -> None:
         """The first record of a partition gets a target offset."""

@@ -36,11 +36,12 @@ from twinlog.kafka.protocol.offsets import EARLIEST
 from twinlog.kafka.retry import PARTITION_RECOVERY, PROOF_READING, Backoff, retry
 from twinlog.lease.progress import DifferenceKind
 from twinlog.model.topics import is_compacted
-from twinlog.model.types import SourceOffset, TargetOffset, TopicPartition
+from twinlog.model.types import TargetOffset, TopicPartition
 from twinlog.settings.flow import ConsumerSettings, FlowSettings
 
 if TYPE_CHECKING:
     from twinlog.arrow.bodies import Bodies
+    from twinlog.copier.proof.difference import FirstDifference
 
 LOOK_S = 0.25
 """How often notes are compared that came after their batches."""
@@ -261,7 +262,8 @@ class Prover:
             self._continue(cursor)
             return
         assert cursor.position is not None
-        self._report(cursor, ProofDifference("damaged", note.first_source, max(note.base, cursor.position)), note, None)
+        place = max(note.base, cursor.position)
+        self._report(cursor, ProofDifference("damaged", note.source_after(cursor.row_records), place), note, None)
 
     async def _confirm(self, cursor: ProofCursor, suspicion: Suspicion) -> None:
         difference: ProofDifference | None = None
@@ -348,41 +350,40 @@ class Prover:
             # An open transaction of another program hides the records.
             await self._loop.sleep(AGAIN_S)
             return None
-        kind: DifferenceKind = "changed" if batches else "missing"
-        if any(one.element is None for one in batches):
-            return ProofDifference("damaged", note.first_source, _first_damaged(note, batches))
+        damaged = next((place for place, one in enumerate(batches) if one.element is None), None)
+        if damaged is not None:
+            before = sum(one.records for one in batches[:damaged])
+            return ProofDifference("damaged", note.source_after(before), batches[damaged].base)
         if sum(one.records for one in batches) < note.records and await self._is_compacted(cursor.remote):
             cursor.leave_out_note(note)
             return None
         if not batches:
-            return ProofDifference(kind, note.first_source, note.base)
+            return ProofDifference("missing", note.first_source, note.base)
         first = await self._first_difference(cursor, note)
-        if isinstance(first, str):
-            if is_rewritten(note, batches) and sum(one.records for one in batches) == note.records:
-                cursor.leave_out_note(note)
-                return None
-            # A broker keeps the bytes of a batch whose form it keeps.
-            first = note.first_source, note.base
+        rewritten = is_rewritten(note, batches)
+        if first == "gone" and rewritten and sum(one.records for one in batches) == note.records:
+            cursor.leave_out_note(note)
+            return None
         if first is not None and await self._is_deleted(cursor.remote, note.base):
             cursor.leave_out_note(note)
             return None
-        if first is None and is_rewritten(note, batches):
+        if first is None and rewritten:
             cursor.rewritten = True
             cursor.accept_note(note, batches)
             return None
-        source_offset, target_offset = first or (note.first_source, note.base)
-        if target_offset >= note.end:
-            kind = "missing"
-        return ProofDifference(kind, source_offset, target_offset)
+        if first is None or first == "gone":
+            # A broker keeps the bytes of a batch whose form it keeps.
+            return ProofDifference("changed", note.first_source, note.base)
+        return ProofDifference("missing" if first.missing else "changed", first.source, first.target)
 
-    async def _first_difference(
-        self, cursor: ProofCursor, note: Note
-    ) -> tuple[SourceOffset, TargetOffset] | Literal["gone"] | None:
+    async def _first_difference(self, cursor: ProofCursor, note: Note) -> FirstDifference | Literal["gone"] | None:
         """The offsets of the first different record of a note; "gone" if the source has deleted some record since."""
         from twinlog.copier.proof.difference import (  # noqa: PLC0415 - numpy
+            FirstDifference,
             count_records,
             find_first_difference,
-            read_bodies,
+            read_copies,
+            read_originals,
         )
 
         committed = self._settings.consumer.isolation_level == "read_committed"
@@ -391,15 +392,15 @@ class Prover:
         past = sum(note.spans[-1])
 
         def originals() -> AsyncIterator[Bodies]:
-            return read_bodies(ours, cursor.source, note.first_source, past, None, committed=committed)
+            return read_originals(ours, cursor.source, note.first_source, past, None, committed=committed)
 
         try:
-            copies = read_bodies(theirs, cursor.remote, note.base, note.end, None, committed=True)
+            copies = read_copies(theirs, cursor.remote, note.base, note.end, None)
             first = await find_first_difference(originals(), copies, note)
             if first is not None and await count_records(originals(), note) != note.records:
                 return "gone"
         except CorruptBatchError:
-            return note.first_source, note.base
+            return FirstDifference(note.first_source, note.base)
         return first
 
     async def _is_deleted(self, remote: TopicPartition, offset: TargetOffset) -> bool:
@@ -446,7 +447,3 @@ class Prover:
         if remote.topic not in found:
             raise ClusterError(f"cluster {self._target.alias}: {remote.topic} reports no settings")
         return is_compacted(found[remote.topic])
-
-
-def _first_damaged(note: Note, batches: list[RemoteBatch]) -> TargetOffset:
-    return next((one.base for one in batches if one.element is None), note.base)

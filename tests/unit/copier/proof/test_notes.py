@@ -28,11 +28,14 @@ def append(source: int, count: int = 2, *, known: bool = True) -> Append:
 
 
 def opened(
-    next_target: int | None = 0, *, most: int = MOST_NOTES, transactional: bool = False
+    next_target: int | None = 0, *, most: int = MOST_NOTES, transactional: bool = False, markers: bool = False
 ) -> tuple[ProofNotes, PartitionProof]:
     notes = ProofNotes(lambda: 7.0, most)
     position = Position(SourceOffset(0), None if next_target is None else TargetOffset(next_target))
-    return notes, notes.open_partition(SOURCE, REMOTE, position, transactional=transactional, reports=True)
+    proof = notes.open_partition(
+        SOURCE, REMOTE, position, transactional=transactional, markers=markers or transactional, reports=True
+    )
+    return notes, proof
 
 
 def stored(base: int, of: int, count: int = 2) -> RemoteBatch:
@@ -292,7 +295,7 @@ def test_a_difference_within_a_folded_row_is_suspicious() -> None:
         )
         for at in range(0, 20, 2)
     )
-    assert fold_notes(notes, 100) == 9
+    assert fold_notes(notes, 100, gapless=True) == 9
     (row,) = notes
     assert (row.base, row.end, row.records, row.spans) == (0, 20, 20, ((0, 20),))
     rows = [stored(at, at) for at in range(0, 20, 2)]
@@ -335,7 +338,7 @@ def test_a_row_ends_at_its_limit() -> None:
         )
         for at in range(0, 2 * MOST_ROW + 20, 2)
     )
-    fold_notes(notes, len(notes))
+    fold_notes(notes, len(notes), gapless=False)
     assert [(note.base, note.appends) for note in notes] == [(0, MOST_ROW), (2 * MOST_ROW, 10)]
 
 
@@ -422,3 +425,15 @@ def test_a_note_after_a_cut_comes_after_the_cut() -> None:
     assert (cursor.position, proof.proven.target) == (1, 1)
     assert read(cursor, stored(1, 0)) is None
     assert (proof.proven.source, proof.proven.target, proof.behind) == (2, 3, False)
+
+
+def test_a_hole_between_appends_ends_a_row() -> None:
+    """Another program writes between the appends of the copier; within transactions the markers lie there."""
+    for markers in (False, True):
+        _, proof = opened(markers=markers)
+        for number in range(0, 20, 2):
+            proof.add_append(append(number), TargetOffset(number + number // 8))
+        rows = []
+        while (row := proof.take_note(folded=True)) is not None:
+            rows.append((row.base, row.end, row.appends))
+        assert rows == ([(0, 22, 10)] if markers else [(0, 8, 4), (9, 17, 4), (18, 22, 2)])
