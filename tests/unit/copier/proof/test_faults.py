@@ -30,6 +30,9 @@ PARTITIONS = 40
 ROUNDS = 25
 """Together a thousand faults."""
 
+USUAL = 6
+"""The rounds of `make test`."""
+
 FOUND_S = 10.0
 
 SINGLY = {"merge_batch_bytes": 0}
@@ -193,7 +196,9 @@ def everywhere(here: World, copier: Copier, chance: random.Random) -> None:
     )
 
 
-@pytest.mark.parametrize("round_", range(ROUNDS))
+@pytest.mark.parametrize(
+    "round_", [*range(USUAL), *(pytest.param(one, marks=pytest.mark.scenario) for one in range(USUAL, ROUNDS))]
+)
 def test_a_thousand_faults_are_found_and_none_is_false(round_: int, chance: random.Random) -> None:
     with proving(round_, partitions=PARTITIONS, producer=SINGLY if round_ % 2 else {}) as (here, found):
         copier = here.begin(*(here.grant(number) for number in range(PARTITIONS)))
