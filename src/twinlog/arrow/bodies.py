@@ -85,8 +85,8 @@ class Bodies:
     def chosen(self, places: Any) -> Bodies:
         """The records at these places, in their order."""
         taken = self.cells.take(pa.array(places, pa.int64()))
-        chosen = (column[places] for column in (self.offsets, self.timestamps, self.timed))
-        return Bodies(*chosen, taken, self.attributes[places])
+        offsets, timestamps, timed = self.offsets[places], self.timestamps[places], self.timed[places]
+        return Bodies(offsets, timestamps, timed, taken, self.attributes[places])
 
     def body(self, place: int) -> bytes:
         return bytes(self.cells[place].as_py())
@@ -304,9 +304,17 @@ def join(parts: Sequence[Bodies]) -> Bodies:
     )
 
 
-def runs_from(found: Bodies, first: int) -> bool:
-    """Whether the offsets run from `first` on without a hole."""
-    return bool((found.offsets == np.arange(first, first + len(found))).all())
+def runs_from(found: Bodies, first: int) -> int:
+    """The number of records whose offsets run from `first` on without a hole."""
+    holes = np.flatnonzero(found.offsets != np.arange(first, first + len(found)))
+    return int(holes[0]) if len(holes) else len(found)
+
+
+def fill_batches(found: Bodies, batches: Iterable[Batch]) -> bool:
+    """Whether the offsets are all offsets of the batches: a broker gives each record the offset of its place (Kafka
+    class LogValidator)."""
+    places = [np.arange(batch.base_offset, batch.last_offset + 1) for batch in batches]
+    return np.array_equal(found.offsets, np.concatenate(places))
 
 
 def equal_records(source: Bodies, target: Bodies) -> Flags:
@@ -343,6 +351,17 @@ def first_difference(source: Bodies, target: Bodies) -> int:
     equal = equal_records(source.part(0, count), target.part(0, count))
     different = np.flatnonzero(~equal)
     return int(different[0]) if len(different) else count
+
+
+def first_changed(source: Bodies, target: Bodies) -> int:
+    """As `first_difference`; a copy whose attributes were changed is different, too.
+
+    A broker that writes a record again sets its attributes to 0 (Kafka class DefaultRecord).
+    """
+    same = first_difference(source, target)
+    ours, theirs = source.attributes[:same], target.attributes[:same]
+    odd = np.flatnonzero((theirs != 0) & (theirs != ours))
+    return int(odd[0]) if len(odd) else same
 
 
 @dataclass(slots=True)

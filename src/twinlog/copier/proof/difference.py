@@ -6,10 +6,7 @@ import uuid
 from collections.abc import AsyncIterator, Sequence
 from typing import NamedTuple
 
-import numpy as np
-
-from twinlog.arrow.arrays import Longs
-from twinlog.arrow.bodies import Bodies, first_difference
+from twinlog.arrow.bodies import Bodies, fill_batches, first_changed, runs_from
 from twinlog.copier.proof.link import decode_all, visible_batches, within_spans
 from twinlog.copier.proof.notes import Note
 from twinlog.errors import ClusterError, CorruptBatchError
@@ -128,13 +125,9 @@ async def read_copies(
 
 
 def _regular(records: memoryview, batches: Sequence[Batch]) -> Bodies | None:
-    """The records of some batches, None if some batch is damaged, or has a record in the place of another record.
-
-    The offset of each record follows from its place in the batch (Kafka class LogValidator).
-    """
-    places = np.concatenate([np.arange(batch.base_offset, batch.last_offset + 1) for batch in batches])
+    """The records of some batches, None if some batch is damaged, or has a record in the place of another record."""
     found = _decoded(records, batches)
-    return found if found is not None and np.array_equal(found.offsets, places) else None
+    return found if found is not None and fill_batches(found, batches) else None
 
 
 def _decoded(records: memoryview, batches: Sequence[Batch]) -> Bodies | None:
@@ -151,7 +144,7 @@ def _regular_part(records: memoryview, batch: Batch) -> tuple[Bodies, TargetOffs
     found = _decoded(records, [batch])
     if found is None:
         return decode_all(records, (), 0, 0), TargetOffset(batch.base_offset)
-    first = _first_gap(found.offsets, batch.base_offset)
+    first = runs_from(found, batch.base_offset)
     return found.part(0, first), TargetOffset(batch.base_offset + first)
 
 
@@ -186,8 +179,8 @@ async def find_first_difference(
             there = TargetOffset(int(theirs.offsets[0])) if theirs else placed
             return FirstDifference(_first_offset(ours, last), there, missing=not theirs)
         count = min(len(ours), len(theirs))
-        same = _same_records(ours.part(0, count), theirs.part(0, count))
-        if gapless and (gap := _first_gap(theirs.offsets[:count], placed)) <= same and gap < count:
+        same = first_changed(ours.part(0, count), theirs.part(0, count))
+        if gapless and (gap := runs_from(theirs.part(0, count), placed)) <= same and gap < count:
             there = TargetOffset(placed + gap)
             return FirstDifference(SourceOffset(int(ours.offsets[gap])), there, missing=True)
         if same < count:
@@ -199,21 +192,6 @@ async def find_first_difference(
 
 def _first_offset(ours: Bodies | None, past: SourceOffset) -> SourceOffset:
     return SourceOffset(int(ours.offsets[0])) if ours else past
-
-
-def _same_records(ours: Bodies, theirs: Bodies) -> int:
-    """The number of equal records before the first difference.
-
-    A broker that writes a record again sets its attributes to 0 (Kafka class DefaultRecord).
-    """
-    odd = np.flatnonzero((theirs.attributes != 0) & (theirs.attributes != ours.attributes))
-    return min(first_difference(ours, theirs), int(odd[0]) if len(odd) else len(theirs))
-
-
-def _first_gap(offsets: Longs, first: int) -> int:
-    """The number of offsets that run from `first` on without a hole."""
-    gaps = np.flatnonzero(offsets != first + np.arange(len(offsets)))
-    return int(gaps[0]) if len(gaps) else len(offsets)
 
 
 async def count_records(source: AsyncIterator[Bodies], note: Note) -> int:

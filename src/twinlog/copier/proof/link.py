@@ -102,7 +102,7 @@ def bodies_of(append: Append, expected: Bodies | None = None) -> Bodies:
     assert batch is not None
     places = None if expected is None or not len(expected) else places_of(expected, batch.base_timestamp)
     found = decode_all(view, [batch], batch.base_offset, batch.base_offset + append.count, places)
-    return found if runs_from(found, batch.base_offset) else found.part(0, 0)
+    return found if runs_from(found, batch.base_offset) == len(found) else found.part(0, 0)
 
 
 def _has_same_records(append: Append, records: memoryview, batches: Sequence[Batch]) -> bool:
