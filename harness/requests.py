@@ -28,6 +28,8 @@ _FOR_RECORDS = frozenset(
     ]
 )
 _AMONG_BROKERS = frozenset(["FetchFollower"])
+_MOST_LOOKS = 4
+"""A copier looks so often at the end of a log until the marker of a transaction is there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +99,8 @@ def find_loops(broker: str, samples: Iterable[Sample]) -> list[AskingLoop]:
     """Stretches in which each sample has more than 50 requests a second of one kind.
 
     Two seconds of requests that carry records, or are made because of them, unless at least 20 bytes of records moved
-    for each; five of all others. Brokers that copy from each other are left out.
+    for each; five of all others. Brokers that copy from each other are left out, and looks at the ends of logs that get
+    markers of transactions.
     """
     open_: dict[str, AskingLoop] = {}
     found: list[AskingLoop] = []
@@ -115,6 +118,8 @@ def find_loops(broker: str, samples: Iterable[Sample]) -> list[AskingLoop]:
 def _in_vain(kind: str, sample: Sample) -> bool:
     count = sample.requests[kind]
     if kind in _AMONG_BROKERS or count <= MOST_PER_S * sample.seconds:
+        return False
+    if kind == "ListOffsets" and count <= _MOST_LOOKS * sample.requests["WriteTxnMarkers"]:
         return False
     return kind not in _FOR_RECORDS or sample.data < LEAST_BYTES * count
 

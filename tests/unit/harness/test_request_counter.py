@@ -48,3 +48,9 @@ def test_requests_for_records_may_be_many_while_records_move() -> None:
 
 def test_what_brokers_ask_each_other_is_left_out() -> None:
     assert find_loops("b", _samples(*[{"FetchFollower": 500}] * 4)) == []
+
+
+def test_looks_at_a_log_that_gets_markers_are_no_loop() -> None:
+    looks = {"ListOffsets": 100}
+    assert find_loops("b", _samples(*[{**looks, "WriteTxnMarkers": 25}] * 12)) == []
+    assert find_loops("b", _samples(*[{**looks, "WriteTxnMarkers": 24}] * 12)) != []
