@@ -270,7 +270,8 @@ class SourceReader:
                 backoff.reset_failures()
                 # A round trip to a far broker is a longer pause.
                 if pause_s and not self._client.far:
-                    await self._loop.sleep(pause_s)
+                    # Answers of other brokers must not wait for the pause of this broker.
+                    await (self._loop.rest if len(self._polls) == 1 else self._loop.sleep)(pause_s)
             else:
                 self.refresh()
                 await self._loop.sleep(backoff.count_failure())
@@ -352,7 +353,9 @@ class SourceReader:
         Without the epoch, a former leader would answer as a follower.
         """
         leader = self._client.leader(partition)
-        return position._replace(leader_epoch=-1 if leader is None else leader.epoch, max_bytes=most_bytes)
+        epoch = -1 if leader is None else leader.epoch
+        # `_replace` would take three times as long.
+        return FetchPosition(position.offset, most_bytes, position.last_epoch, epoch, position.topic_id)
 
     async def _take_all(
         self, node: int, poll: _Poll, asked_for: Mapping[TopicPartition, FetchPosition], answers: list[Fetched]

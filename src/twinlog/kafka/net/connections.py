@@ -148,6 +148,13 @@ class Connections(FrameManager):
 
     # Opening and closing.
 
+    def send(self, request: Any, node_id: Any = None, request_timeout_ms: float | None = None) -> Any:
+        connection = self._conns.get(node_id)
+        if connection is not None and connection.connected:
+            # Refused logins and pauses after failures concern new connections.
+            return connection.send_request(request, request_timeout_ms=request_timeout_ms)
+        return super().send(request, node_id, request_timeout_ms)
+
     def get_connection(self, node_id: Any, timeout_ms: float | None = None, **options: Any) -> Any:
         # A bootstrap gives each server all of its time.
         most_ms = self.socket_connection_setup_timeout_ms(node_id)

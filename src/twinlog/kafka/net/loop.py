@@ -100,6 +100,11 @@ class Loop:
     async def sleep(self, seconds: float) -> None:
         await self.net.sleep(max(0.0, seconds))
 
+    async def rest(self, seconds: float) -> None:
+        """Sleep, and look at no socket meanwhile, if nothing else is ready: for the pauses of a millisecond or two."""
+        self.net.rest_until(self.net.now() + seconds)
+        await self.net.sleep(seconds)
+
     async def readable(self, file: Any) -> None:
         """Wait until `file` (anything with `fileno`) can be read."""
         await self.net.wait_read(file)

@@ -21,7 +21,7 @@ from typing import Any
 from kafka.future import Future
 from kafka.net.selector import MAX_TIMEOUT, KernelEvent, NetworkSelector, Task, TaskState
 
-from twinlog.clock import Clock
+from twinlog.clock import LONG_AGO, Clock
 
 log = logging.getLogger(__name__)
 
@@ -32,6 +32,9 @@ _ROUNDS = 8
 
 _FEW = 64
 """So many cancelled timers may stay in any case."""
+
+_AWAITED = (Future, KernelEvent)
+"""A coroutine waits for these in the loop."""
 
 _READ, _WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
 
@@ -89,6 +92,36 @@ class _Callback(Task):  # type: ignore[misc]
         raise StopIteration
 
 
+class _Coroutine(Task):  # type: ignore[misc]
+    """A coroutine, the form of almost all tasks; the library looks at its type at each of its steps."""
+
+    _stack: Any
+    _exc: BaseException | None
+
+    def __init__(self, coroutine: Coroutine[Any, Any, Any]) -> None:
+        self._stack = (coroutine, None)
+        self._res = self._exc = self.scheduled_at = None
+        self.state = TaskState.CREATED
+
+    def __call__(self, arg: Any = None) -> Any:
+        stack = self._stack
+        if stack is None or stack[1] is not None or self._exc is not None:
+            # The library knows waits for a socket, which lie on the stack, and errors from outside.
+            return super().__call__(arg)
+        try:
+            awaited = stack[0].send(None)
+        except StopIteration as final:
+            self._stack, self.state, self._res = None, TaskState.DONE, final.value
+            raise
+        except BaseException as error:
+            self._stack, self.state, self._exc = None, TaskState.DONE, error
+            raise
+        if isinstance(awaited, _AWAITED):
+            return awaited
+        self.push_stack(awaited)
+        return super().__call__(arg)
+
+
 def _once(result: Any) -> Generator[Any, Any, None]:
     yield result
 
@@ -111,6 +144,8 @@ class LeanSelector(NetworkSelector):  # type: ignore[misc]
     def __init__(self, clock: Clock, **configs: Any) -> None:
         super().__init__(**configs)
         self.now = clock.monotonic
+        self._rest = clock.sleep
+        self._rest_until = LONG_AGO
         self._cancelled = 0
 
     def call_later(self, delay: float, task: Any) -> Any:
@@ -130,6 +165,13 @@ class LeanSelector(NetworkSelector):  # type: ignore[misc]
             self._scheduled[:] = [entry for entry in self._scheduled if entry[1].scheduled_at == entry[0]]
             heapq.heapify(self._scheduled)
             self._cancelled = 0
+
+    def rest_until(self, when: float) -> None:
+        """Look at no socket before a time, or before the next timer, once every ready task has run.
+
+        An answer that arrives meanwhile is taken together with the timer, and its own turn of the loop is saved.
+        """
+        self._rest_until = when
 
     def next_timer(self) -> float | None:
         """The time of the next active timer."""
@@ -167,7 +209,7 @@ class LeanSelector(NetworkSelector):  # type: ignore[misc]
     def begin(self, coroutine: Callable[..., Coroutine[Any, Any, Any]], *args: Any) -> Any:
         """Start a coroutine on the loop's own thread; returns a future of its result."""
         future = LeanFuture()
-        self.call_soon(_fulfil(future, coroutine, args))
+        self.call_soon(_Coroutine(_fulfil(future, coroutine, args)))
         return future
 
     def register_event(self, fileobj: Any, event: int, task: Any) -> None:
@@ -226,6 +268,12 @@ class LeanSelector(NetworkSelector):  # type: ignore[misc]
         if self._ready:
             return 0
         due = self.next_timer()
+        if self._rest_until > LONG_AGO and timeout is None:
+            until, self._rest_until = self._rest_until, LONG_AGO
+            left_s = (until if due is None else min(until, due)) - self.now()
+            if left_s > 0:
+                # More exact than the selector, which waits for whole milliseconds.
+                self._rest(left_s)
         if due is not None:
             timeout = due - self.now() if timeout is None else min(timeout, due - self.now())
         return None if timeout is None else min(max(timeout, 0), MAX_TIMEOUT)
@@ -263,7 +311,8 @@ class LeanSelector(NetworkSelector):  # type: ignore[misc]
             task.close()
         elif isinstance(event, Future):
             task.state = TaskState.WAIT_FUTURE
-            event.add_both(partial(self._go_on, task))
+            go_on = partial(self._go_on, task)
+            event._add_cb_eb(go_on, go_on)
         elif isinstance(event, KernelEvent):
             try:
                 getattr(self, event.method)(*event.args)

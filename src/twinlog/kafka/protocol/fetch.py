@@ -10,6 +10,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from struct import Struct
 from typing import ClassVar, NamedTuple
 
@@ -40,6 +41,9 @@ _ASKED_PARTITION = Struct(">iiqiqi")
 _ASKED_WITHOUT_EPOCH = Struct(">iiqqi")
 
 _CONSUMER = -1
+
+KEPT_IDS = 1024
+"""So many ids of topics are kept, because each answer has the same few ids."""
 
 _NO_ID = bytes(16)
 
@@ -91,7 +95,7 @@ def read_fetch_response(frame: memoryview, at: int, version: int) -> FetchedPart
     for _ in range(count):
         topic: str | uuid.UUID
         if version >= TOPIC_IDS_SINCE:
-            topic = uuid.UUID(bytes=bytes(frame[at : at + 16]))
+            topic = _topic_id(bytes(frame[at : at + 16]))
             at += 16
         else:
             name, at = layout.read_text(frame, at)
@@ -104,6 +108,11 @@ def read_fetch_response(frame: memoryview, at: int, version: int) -> FetchedPart
         topics.append((topic, parts))
         at = layout.skip_tags(frame, at)
     return FetchedPartitions(throttle, error, session, topics)
+
+
+@lru_cache(KEPT_IDS)
+def _topic_id(encoded: bytes) -> uuid.UUID:
+    return uuid.UUID(bytes=encoded)
 
 
 def _read_partition(frame: memoryview, at: int, layout: Layout, version: int) -> tuple[PartitionResponse, int]:

@@ -21,6 +21,7 @@ from twinlog.kafka.consumer.topic_reader import TopicReader
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.record.last_records import KeptRecord, LastRecords
 from twinlog.kafka.record.records import Record
+from twinlog.kafka.retry import GrowingRest
 from twinlog.mirror.groups.followed_groups import FollowedGroups
 from twinlog.mirror.groups.group_offsets import GroupOffsetTranslator
 from twinlog.mirror.records import Checkpoint, decode_checkpoint
@@ -43,6 +44,7 @@ class AwaitedTranslations:
     def __init__(self, exact: Callable[[TopicPartition, SourceOffset], bool]) -> None:
         self._exact = exact
         self._since: dict[GroupId, dict[TopicPartition, tuple[SourceOffset, float]]] = {}
+        self._rests: dict[GroupId, GrowingRest] = {}
 
     def __contains__(self, group: GroupId) -> bool:
         return group in self._since
@@ -56,8 +58,16 @@ class AwaitedTranslations:
             if first > offset or (first < offset and self._exact(where, first)):
                 first, since = offset, now
             waiting[where] = first, since
+        rest = self._rests.pop(group, None)
         if waiting:
             self._since[group] = waiting
+            newest = max(since for _, since in waiting.values())
+            self._rests[group] = rest = GrowingRest(LOOK_AGAIN_S) if rest is None or newest == now else rest
+            rest.extend(now)
+
+    def due(self, now: float) -> set[GroupId]:
+        """Return the groups to translate again: the longer a group waits, the rarer."""
+        return {group for group, rest in self._rests.items() if not rest.is_on(now)}
 
     def since(self) -> dict[GroupId, float]:
         """Return since when the newest offset of each group waits."""
@@ -66,7 +76,7 @@ class AwaitedTranslations:
     def retain_groups(self, groups: Collection[GroupId]) -> None:
         """Forget all other groups."""
         for group in self._since.keys() - groups:
-            del self._since[group]
+            del self._since[group], self._rests[group]
 
     def late(self, now: float) -> int:
         """Return how many groups have an offset that has waited for longer than `LATE_S`."""
@@ -198,8 +208,13 @@ class CheckpointWriter:
     def write_checkpoints(self) -> str | None:
         """Write the checkpoints that are due; returns the failures of single groups.
 
-        Until a group commits again the method only reads offsets. Raises ClusterError.
+        Until a group commits again the method only reads offsets, and rarely looks at offsets that wait for an exact
+        translation. Raises ClusterError.
         """
+        return self._look_at_all(self._awaited.due(self._target.clock.monotonic()))
+
+    def _look_at_all(self, waiting: Collection[GroupId] | None) -> str | None:
+        """As `write_checkpoints`; `waiting` is as in `_follow`."""
         look = self._target.clock.monotonic() >= self._look_at
         created = self._compacted.ensure(look=look)
         if not self._read:
@@ -213,7 +228,7 @@ class CheckpointWriter:
             self._last.clear()
         offsets, wrong = self._groups.read()
         self._note_wrong(wrong, wrong)
-        self._follow(offsets, look or created)
+        self._follow(offsets, look or created, waiting)
         self._forget(offsets)
         if look:
             self._look_at = self._target.clock.monotonic() + LOOK_AGAIN_S
@@ -223,7 +238,7 @@ class CheckpointWriter:
     def write_last_checkpoints(self) -> str | None:
         """As `write_checkpoints`, for the end of the flow: also for groups that nobody has looked for yet."""
         self._groups.find_new_groups()
-        return self.write_checkpoints()
+        return self._look_at_all(None)
 
     def again_s(self) -> float | None:
         """Return the seconds until `try_again` has work; None if the next turn is soon enough."""

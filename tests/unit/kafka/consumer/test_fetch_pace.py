@@ -100,3 +100,23 @@ def test_a_hundred_a_second_travel_at_once() -> None:
     with world() as here:
         fetches, _ = requests(here, 200, 0.01)
     assert 195 < fetches < 205
+
+
+@pytest.mark.parametrize(("brokers", "rests"), [(1, True), (2, False)])
+def test_the_loop_rests_while_a_single_broker_is_read(
+    brokers: int, rests: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Answers of another broker would wait for the end of the rest."""
+    with world(brokers=brokers, partitions=2) as here:
+        here.begin(here.grant(0), here.grant(1))
+        rested: list[float] = []
+        monkeypatch.setattr(here.loop.net, "rest_until", rested.append)
+
+        async def write() -> None:
+            for number in range(400):
+                here.write(b"x", number=number % 2)
+                await here.loop.sleep(0.0004)
+
+        here.run(write)
+        here.until(lambda: len(here.copied(0)) + len(here.copied(1)) == 400)
+        assert bool(rested) == rests

@@ -79,3 +79,31 @@ def test_what_a_cancelled_timer_would_have_used_is_free_and_few_of_them_stay(loo
         loop.net.cancel(loop.net.call_later(30.0, lambda: None))
     assert len(loop.net._scheduled) < 200
     assert loop.net.next_timer() is None
+
+
+def test_a_rest_looks_at_no_socket_until_its_end_or_the_next_timer(
+    loop: VirtualLoop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    called, net = Called(), loop.net
+    rests: list[float] = []
+    begun = loop.clock.monotonic()
+
+    def rest(seconds: float) -> None:
+        rests.append(round(seconds, 6))
+        loop.clock.sleep(seconds)
+
+    monkeypatch.setattr(net, "_rest", rest)
+
+    async def first() -> None:
+        net.call_soon(lambda: called.add(1))
+        await loop.rest(0.002)
+        called.add(3)
+
+    net.call_later(0.0005, lambda: called.add(2))
+    loop.run(first)
+    assert rests == [0.0005]
+    assert called.numbers == [1, 2, 3]
+    loop.run(loop.rest, 0.0015)
+    loop.run(loop.sleep, 0.0015)
+    assert rests == [0.0005, 0.0015]
+    assert round(loop.clock.monotonic() - begun, 6) == 0.005

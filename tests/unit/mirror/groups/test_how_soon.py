@@ -25,6 +25,7 @@ from twinlog.mirror.groups.group_sync import GroupSync
 from twinlog.mirror.records import Checkpoint, decode_checkpoint
 from twinlog.model.groups import CommittedOffset, GroupListing, GroupOffsets
 from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicName, TopicPartition
+from twinlog.settings.flow import FlowSettings
 
 HERE, THERE = TopicPartition(TopicName("t"), 0), TopicPartition(TopicName("a.t"), 0)
 OTHERS = TopicPartition(TopicName("c.t"), 0)
@@ -108,17 +109,19 @@ class Copied:
 class Scene:
     """A writer of checkpoints in virtual time; turns are taken as its job takes them."""
 
-    def __init__(self) -> None:
+    def __init__(self, settings: FlowSettings = MINUTES) -> None:
         self.clock = VirtualClock(0.0)
         self.groups = Groups()
         self.copied = Copied()
+        assert settings.emit_checkpoints_interval_s is not None
+        self._every_s = settings.emit_checkpoints_interval_s
         self.moved: list[float] = []
         self.checkpoints: list[tuple[float, str, int]] = []
         cluster = SimpleNamespace(client=None, call=lambda step, *args: step(*args), clock=self.clock, alias="a")
         admin = cast(ClusterAdmin, cluster)
         translator = cast(GroupOffsetTranslator, self.copied)
         self.writer = CheckpointWriter(
-            MINUTES, admin, admin, translator, moved=lambda: self.moved.append(self.clock.now)
+            settings, admin, admin, translator, moved=lambda: self.moved.append(self.clock.now)
         )
         self.writer._compacted = SimpleNamespace(  # type: ignore[assignment]
             ensure=lambda look: False, append=self._append
@@ -142,7 +145,7 @@ class Scene:
                 left.pop(at)()
                 continue
             if at == self._next_turn:
-                self._next_turn += EVERY_S
+                self._next_turn += self._every_s
                 self.writer.write_checkpoints()
             else:
                 self.writer.try_again()
@@ -229,6 +232,29 @@ def test_a_translation_that_never_comes_is_not_looked_for_again_and_again(scene:
     assert first == 7, "at once, and after 1, 2, 4, 8, 16 and 32 seconds"
     scene.go_on(3660, {60.0 * turn + 30: scene.commit(SHOP, 7 + turn) for turn in range(1, 60)})
     assert scene.copied.reads - first == 60
+
+
+def test_with_a_turn_each_second_a_translation_that_does_not_come_is_looked_for_ever_more_rarely(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(followed_groups, "GroupAdmin", Groups)
+    scene = Scene(replace(MINUTES, emit_checkpoints_interval_s=1.0))
+    scene.copied.end = 5
+    scene.commit(SHOP, 7)()
+    scene.go_on(10)
+    assert scene.copied.reads == 10
+    scene.go_on(300)
+    assert scene.copied.reads < 60, "after a tenth of the wait, and after 30 seconds at the latest"
+    scene.go_on(400, {300.5: lambda: setattr(scene.copied, "end", 6), 320.5: scene.commit(SHOP, 6)})
+    assert scene.checkpoints[-1] == (321.0, "shop", 6), "a new offset is translated with the next turn"
+    scene.copied.end = 6
+    scene.go_on(480, {400.5: scene.commit(SHOP, 9), 460.5: lambda: setattr(scene.copied, "end", 9)})
+    assert 461.0 <= scene.checkpoints[-1][0] <= 467.0
+    scene.commit(SHOP, 12)()
+    scene.go_on(600)
+    scene.copied.end = 12
+    scene.writer.write_last_checkpoints()
+    assert scene.checkpoints[-1][1:] == ("shop", 12), "the last turn looks at every group"
 
 
 def test_groups_that_are_found_later_by_wish_are_not_found_sooner(scene: Scene) -> None:
