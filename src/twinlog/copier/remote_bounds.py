@@ -2,19 +2,23 @@
 
 Retention and DeleteRecords (KIP-107) delete the first records of a source log. Fetches of the source tell its begin.
 The copies of the deleted records are then deleted on the target, so that a consumer from the first offset sees the same
-records on both clusters. A remote log that ends after the copies has a record of another program, also if the source is
+records on both clusters. The source's leaders confirm each begin first, because a near replica (KIP-392) may apply
+retention earlier. A remote log that ends after the copies has a record of another program, also if the source is
 idle: its partition is held, and its records are never deleted, because applications may have moved to the target.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from twinlog.copier.partition.context import CopierContext
 from twinlog.copier.partition.partition import PartitionCopy
-from twinlog.errors import DivergedError, TwinlogError
+from twinlog.errors import DivergedError, RefusedError, TwinlogError
 from twinlog.kafka.admin.topics import request_deletions
+from twinlog.kafka.client import ClusterClient
+from twinlog.kafka.metadata import TopicMetadata
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.protocol.offsets import EARLIEST, LATEST
@@ -68,7 +72,7 @@ class RemoteBounds:
         while not self._context.stopped:
             await self._loop.sleep(INTERVAL_S)
             try:
-                wanted = await self._find_deletions()
+                wanted = await self._confirm_deletions(await self._find_deletions())
                 agreeing = await self._look_at_ends([one.part for one in wanted])
             except TwinlogError:
                 # A cluster is out of reach: copying reports it.
@@ -87,7 +91,7 @@ class RemoteBounds:
         self._begins = {part: begin for part, begin in self._begins.items() if part in befores}
         unknown = [part for part in befores if part not in self._begins]
         if unknown:
-            found = await self._target.list_offsets([part.remote for part in unknown], EARLIEST)
+            found = await self._list_offsets(self._target, [part.remote for part in unknown], EARLIEST)
             self._begins |= {part: TargetOffset(found[part.remote]) for part in unknown if part.remote in found}
         now = self._loop.clock.monotonic()
         return [
@@ -95,6 +99,45 @@ class RemoteBounds:
             for part, before in befores.items()
             if part in self._begins and before > self._begins[part] and self._refused.get(part.remote.topic, now) <= now
         ]
+
+    async def _confirm_deletions(self, wanted: Sequence[_Deletion]) -> list[_Deletion]:
+        """Of some deletions the part that the leaders of the source confirm, in remote topics of the known id.
+
+        Raises ClusterError.
+        """
+        if not wanted:
+            return []
+        there = await self._target.refresh_soon({one.topic for one in wanted})
+        wanted = [one for one in wanted if _has_id(there.get(one.topic), one.part.acknowledged.remote_topic_id)]
+        starts = await self._list_offsets(self._context.source, [one.part.source for one in wanted], EARLIEST)
+        confirmed = [
+            _Deletion(one.part, TargetOffset(min(one.before, starts[one.part.source])))
+            for one in wanted
+            if one.part.source in starts
+        ]
+        return [one for one in confirmed if one.part in self._begins and one.before > self._begins[one.part]]
+
+    async def _list_offsets(
+        self, client: ClusterClient, partitions: Sequence[TopicPartition], at: int
+    ) -> dict[TopicPartition, int]:
+        """First or next offsets, also if some topics are refused; finds the leaders of missing partitions again.
+
+        Raises ClusterError.
+        """
+        if not partitions:
+            return {}
+        try:
+            found = await client.list_offsets(partitions, at)
+        except RefusedError:
+            # A topic with a missing right must not keep the other topics from their bounds.
+            found = {}
+            for topic in {one.topic for one in partitions}:
+                with suppress(RefusedError):
+                    found |= await client.list_offsets([one for one in partitions if one.topic == topic], at)
+        missing = {one.topic for one in partitions if one not in found}
+        if missing and not self._context.stopped:
+            self._loop.start(self._refresh, client, missing)
+        return found
 
     async def _look_at_ends(self, wanted: Sequence[PartitionCopy]) -> set[PartitionCopy]:
         """The partitions whose remote logs end with the copies, among `wanted`, and now and then among all partitions.
@@ -105,15 +148,17 @@ class RemoteBounds:
         if now - self._looked_at >= ENDS_S:
             self._looked_at = now
             wanted = [part for part in self._partitions.values() if _is_copied(part)]
-        read_to = {part: part.read.offset for part in wanted}
-        ends = await self._target.list_offsets([part.remote for part in wanted], LATEST) if wanted else {}
+        bounds = {part: (TargetOffset(part.acknowledged.next_source), part.read.offset) for part in wanted}
+        ends = await self._list_offsets(self._target, [part.remote for part in wanted], LATEST)
         agreeing = set()
-        for part, before in read_to.items():
+        for part, (copied, before) in bounds.items():
             end = ends.get(part.remote)
             if end is None or self._partitions.get(part.source) is not part or not _is_copied(part):
                 continue
             if end <= max(before, part.read.offset):
-                agreeing.add(part)
+                # A shorter log lost copies, or is of a topic that was created again: copying finds this.
+                if end >= copied:
+                    agreeing.add(part)
             elif not part.queue.late.expected:
                 text = f"{part.source}: {part.remote} has diverged: it ends at offset {end}, and the copies end before"
                 part.fail_partition(
@@ -144,7 +189,7 @@ class RemoteBounds:
             elif code != Code.REQUEST_TIMED_OUT:
                 moved.add(one.topic)
         if moved and not self._context.stopped:
-            self._loop.start(self._refresh, moved)
+            self._loop.start(self._refresh, self._target, moved)
 
     def _refuse(self, one: _Deletion, why: str) -> None:
         self._refused[one.topic] = self._loop.clock.monotonic() + REFUSED_S
@@ -155,13 +200,18 @@ class RemoteBounds:
                 f"{why}",
             )
 
-    async def _refresh(self, topics: set[TopicName]) -> None:
+    async def _refresh(self, client: ClusterClient, topics: set[TopicName]) -> None:
         """Find the leaders of topics again."""
         try:
-            await self._target.refresh_soon(topics)
+            await client.refresh_soon(topics)
         except TwinlogError:
             # The next round shows whether the leader is known.
             return
+
+
+def _has_id(topic: TopicMetadata | None, topic_id: str | None) -> bool:
+    """Whether a topic has an id; an unknown id fits each topic."""
+    return topic is not None and (None in (topic.topic_id, topic_id) or str(topic.topic_id) == topic_id)
 
 
 def _is_copied(part: PartitionCopy) -> bool:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from harness.virtual.faults import Fault
-from harness.virtual.requests import DELETE_RECORDS, PRODUCE
+from harness.virtual.requests import DELETE_RECORDS, LIST_OFFSETS, PRODUCE
 from tests.unit.copier.copied import REMOTE, TOPIC, World, part, world
 from tests.unit.copier.test_identical_transactions import SourceProducer, require_same, transactional_world
+from twinlog.copier.partition.source_log import SourcePosition
 from twinlog.copier.remote_bounds import ENDS_S, INTERVAL_S, REFUSED_S
 from twinlog.kafka.protocol.error_codes import Code
+from twinlog.kafka.protocol.fetch import PartitionResponse
+from twinlog.lease.messages import Grant
 
 VALUES = [b"%d" % number for number in range(40)]
 
@@ -196,3 +201,79 @@ def test_an_answer_without_success_is_asked_for_again(fault: Fault) -> None:
         assert here.target.asked[DELETE_RECORDS] == 3
         assert (here.events, here.held, here.failures) == ([], [], [])
         assert here.copiers[0].partitions[part()].trouble is None
+
+
+@pytest.mark.parametrize("records", [0, 10, 40])
+def test_a_remote_topic_that_was_created_again_keeps_the_records_of_its_applications(records: int) -> None:
+    """The source is idle, so no append has told the copier of the new topic."""
+    with world(offsets="identical") as here:
+        copied_world(here)
+        here.target.topics.delete(REMOTE)
+        here.target.create(REMOTE)
+        if records:
+            here.target.write(REMOTE, *[b"of the application"] * records)
+        trim(here, 5)
+        here.pass_by(4 * INTERVAL_S)
+        assert starts(here) == [0]
+        assert here.copied() == [b"of the application"] * records
+        assert here.target.asked[DELETE_RECORDS] == 0
+
+
+def test_a_remote_log_that_was_cut_back_is_left_alone() -> None:
+    with world(offsets="identical") as here:
+        copied_world(here)
+        here.target.log(REMOTE).cut(39)
+        trim(here, 12)
+        here.pass_by(4 * INTERVAL_S)
+        assert here.target.asked[DELETE_RECORDS] == 0
+        assert starts(here) == [0]
+
+
+def test_a_replica_of_the_source_that_begins_later_than_its_leader_deletes_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A near replica (KIP-392) has applied retention before the leader."""
+    record_fetch = SourcePosition.record_fetch
+
+    def from_replica(position: SourcePosition, fetched: PartitionResponse, **how: Any) -> None:
+        fetched.log_start = max(fetched.log_start, 30)
+        record_fetch(position, fetched, **how)
+
+    monkeypatch.setattr(SourcePosition, "record_fetch", from_replica)
+    with world(offsets="identical") as here:
+        copied_world(here)
+        here.pass_by(3 * INTERVAL_S)
+        assert starts(here) == [0]
+        trim(here, 12)
+        here.until(lambda: starts(here) == [12])
+        here.pass_by(3 * INTERVAL_S)
+        assert here.target.asked[DELETE_RECORDS] == 1
+        trim(here, 33)
+        here.until(lambda: starts(here) == [33])
+
+
+def test_a_topic_with_a_missing_right_does_not_hold_up_the_other_topics() -> None:
+    with world(offsets="identical") as here:
+        here.source.create("other", 1)
+        here.target.create("north.other", 1)
+        here.feed(VALUES)
+        here.source.write("other", *VALUES)
+        other = Grant(part(0, "other"), part(0, "north.other"), None, 1 << 20, None)
+        here.begin(here.grant(), other)
+        here.until(lambda: here.target.log(REMOTE).end == here.target.log("north.other").end == 40)
+        here.target.codes(LIST_OFFSETS, "north.other", *[Code.TOPIC_AUTHORIZATION_FAILED] * 1000)
+        trim(here, 12)
+        here.until(lambda: starts(here) == [12])
+        here.source.log("other").delete_before(7)
+        trim(here, 22)
+        here.until(lambda: starts(here) == [22])
+        assert (here.held, here.failures) == ([], [])
+
+
+def test_the_begin_follows_after_an_election_while_nothing_is_written() -> None:
+    with world(offsets="identical", brokers=2) as here:
+        copied_world(here)
+        here.target.move(REMOTE, 0, 2)
+        trim(here, 12)
+        here.until(lambda: starts(here) == [12])
+        assert here.held == []
