@@ -321,7 +321,7 @@ async def request_deletions(
     """Have a broker delete the records of the partitions that it leads, each before an offset, as `delete_records`.
 
     Returns the error code of each partition: REQUEST_TIMED_OUT if the leader has deleted its records, and another
-    replica has not after `timeout_ms`. Raises ClusterError if the broker does not answer.
+    replica is late after `timeout_ms`. Raises ClusterError for a missing answer.
     """
     kind = DeleteRecordsRequest.DeleteRecordsTopic
     topics: dict[TopicName, list[Any]] = {}
