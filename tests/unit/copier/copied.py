@@ -100,7 +100,7 @@ class World:
 
         async def wait() -> None:
             while not true():
-                assert self.clock.now - begun < within_s, f"{self.failures} {self.events} {self.copied()}"
+                assert self.clock.now - begun < within_s, f"{self.failures} {self.events} {self.held} {self.copied()}"
                 await self.loop.sleep(0.005)
 
         self.run(wait)
