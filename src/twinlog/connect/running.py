@@ -175,6 +175,11 @@ class RunningConnectors:
             found.ending = True
             self._end(found)
 
+    @property
+    def has_spark(self) -> bool:
+        """Whether Spark runs here, or is ending: its flows are polled often."""
+        return self._spark_runs or self._spark_ending is not None
+
     def poll_connectors(self) -> None:
         """Begin connectors with the target to run, and continue to end other connectors."""
         copying = sorted((one for one in self._siblings() if one.copies), key=lambda one: one.name)

@@ -41,6 +41,10 @@ from twinlog.worker.spark_flows import SparkOptions
 log = logging.getLogger(__name__)
 
 TICK_S = 0.2
+IDLE_TICK_S = 0.5
+"""The seconds between two turns without Spark, once nothing has woken the worker for `CALM_S` seconds."""
+
+CALM_S = 30.0
 READ_S = 1.0
 LOOK_S = 0.05
 LOG_AFTER_S = 3.0
@@ -171,6 +175,7 @@ class WorkerThread:
         until = self._clock.monotonic() + timeout_s
         with self._following:
             self._still[name] += 1
+        self._wake.set()
         try:
             while not self._stands_still(name):
                 if self._clock.monotonic() >= until or self._stopping.is_set():
@@ -200,9 +205,12 @@ class WorkerThread:
     def _run(self) -> None:
         try:
             if self.begin():
+                woken_at = self._clock.monotonic()
                 while not self._stopping.is_set():
                     self.process_assignment()
-                    self._clock.wait(self._wake, TICK_S)
+                    calm = self._clock.monotonic() - woken_at >= CALM_S and not self._running.has_spark
+                    if self._clock.wait(self._wake, IDLE_TICK_S if calm else TICK_S):
+                        woken_at = self._clock.monotonic()
                     self._wake.clear()
         except TooFewBrokersError as error:
             self._fail(told(error, "TW-WORKER-04"))

@@ -16,7 +16,7 @@ import ssl
 import sys
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import Any, cast
@@ -39,6 +39,8 @@ _GRACE_S = 3.0
 """How long requests may run after the server stops, in seconds; then they are answered with 503."""
 
 _START_S = 60.0
+
+_DATE_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,17 +212,17 @@ class ServerThread:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self.servers: list[Server] = []
+        self.servers: Sequence[BoundServer] = ()
         """The servers that have begun."""
         self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
         self._ready = threading.Event()
 
-    def begin(self, servers: Sequence[Server]) -> bool:
+    def begin(self, servers: Sequence[BoundServer]) -> bool:
         """Return once every address answers; False when an address fails, and the log has the reason."""
         logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
         # At its finest level this logger would log headers, and logins with them.
         logging.getLogger("uvicorn.asgi").setLevel(logging.INFO)
-        self.servers = list(servers)
+        self.servers = tuple(servers)
         self._thread.start()
         self._ready.wait(_START_S)
         return all(server.started for server in self.servers)
@@ -228,7 +230,7 @@ class ServerThread:
     def end(self) -> None:
         """Refuse new connections, and give present requests a moment."""
         for server in self.servers:
-            server.should_exit = True
+            server.ask_to_end()
         if self._thread.ident is not None:
             self._thread.join()
 
@@ -248,22 +250,41 @@ class ServerThread:
         await asyncio.gather(*serving)
 
 
-def servers(bound: Sequence[BoundListener], app: ASGIApp, tls: ssl.SSLContext | None, limits: Limits) -> list[Server]:
+def servers(
+    bound: Sequence[BoundListener], app: ASGIApp, tls: ssl.SSLContext | None, limits: Limits
+) -> list[BoundServer]:
     """A server for the https listeners and a server for the http listeners, as far as each kind is present."""
-    found: list[Server] = []
+    found: list[BoundServer] = []
     for secure in (False, True):
         sockets = [one.socket for one in bound if one.listener.tls == secure]
         if sockets:
-            found.append(_Listening(_config(app, tls if secure else None, limits), sockets))
+            found.append(BoundServer(_config(app, tls if secure else None, limits), sockets))
     return found
 
 
-class _Listening(Server):
+class BoundServer(Server):
     """A server of sockets that are bound already."""
 
     def __init__(self, config: Config, sockets: list[socket.socket]) -> None:
         super().__init__(config)
         self._sockets = sockets
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._asked = asyncio.Event()
+
+    def ask_to_end(self) -> None:
+        """Have the server end; any thread may call this method."""
+        self.should_exit = True
+        if self._loop is not None:
+            # The loop may have ended meanwhile.
+            with suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(self._asked.set)
+
+    async def main_loop(self) -> None:
+        """Update the date of the answers each second until the end; uvicorn wakes up ten times a second."""
+        self._loop = asyncio.get_running_loop()
+        while not await self.on_tick(0):
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._asked.wait(), _DATE_S)
 
     async def serve(self, sockets: list[socket.socket] | None = None) -> None:
         await super().serve(sockets or self._sockets)

@@ -21,6 +21,7 @@ from harness.wait import wait_for
 from tests.unit.connect.fake_herder import FakeHerder
 from tests.unit.connect.serving import DEADLINE_S, LOOPBACK, Client, Response, serving
 from twinlog.clock import SYSTEM, SystemClock
+from twinlog.connect.rest import serving as listening
 from twinlog.connect.rest.api import RestApi
 from twinlog.connect.rest.forward import Forwarder
 from twinlog.connect.rest.server import RestServer, Tls
@@ -390,3 +391,27 @@ def test_its_threads_end_with_it() -> None:
         DEADLINE_S,
         "the threads of the server to end",
     )
+
+
+def test_a_server_without_requests_rarely_wakes_up_and_ends_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listening, "_DATE_S", 3600.0)
+    turns: list[int] = []
+    on_tick = listening.BoundServer.on_tick
+
+    async def counted(self: listening.BoundServer, counter: int) -> bool:
+        turns.append(counter)
+        return await on_tick(self, counter)
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        """Answers nothing."""
+
+    monkeypatch.setattr(listening.BoundServer, "on_tick", counted)
+    bound = listening.bind([ListenerAddress("http", "127.0.0.1", 0)])
+    thread = listening.ServerThread("server")
+    assert thread.begin(listening.servers(bound, app, None, listening.Limits()))
+    wait_for(lambda: bool(turns), 60.0, "the first turn")
+    ending = threading.Thread(target=thread.end, daemon=True)
+    ending.start()
+    ending.join(60.0)
+    assert not ending.is_alive()
+    assert len(turns) == 2
