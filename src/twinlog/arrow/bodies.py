@@ -305,7 +305,7 @@ def join(parts: Sequence[Bodies]) -> Bodies:
 
 
 def runs_from(found: Bodies, first: int) -> bool:
-    """Whether the offsets run from `first` on without a hole."""
+    """Whether the offsets are consecutive from `first` on."""
     return bool((found.offsets == np.arange(first, first + len(found))).all())
 
 
