@@ -85,8 +85,7 @@ class Bodies:
     def chosen(self, places: Any) -> Bodies:
         """The records at these places, in their order."""
         taken = self.cells.take(pa.array(places, pa.int64()))
-        chosen = (column[places] for column in (self.offsets, self.timestamps, self.timed))
-        return Bodies(*chosen, taken, self.attributes[places])
+        return Bodies(self.offsets[places], self.timestamps[places], self.timed[places], taken, self.attributes[places])
 
     def body(self, place: int) -> bytes:
         return bytes(self.cells[place].as_py())
