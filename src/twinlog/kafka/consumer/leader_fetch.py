@@ -46,7 +46,7 @@ async def fetch_once(
     """Returns the answers of the leaders for the records of each partition from an offset on.
 
     An answer has up to `partition_bytes` of each partition; less if the partitions of a leader share the `most_bytes`
-    of an answer. Without records a leader answers after `wait_ms` milliseconds. `epochs` are leader epochs of the
+    of an answer. A leader that lacks records answers after `wait_ms` milliseconds. `epochs` are leader epochs of the
     records before the offsets. With an epoch a leader answers with the offset from which its log differs from a log
     with a record of this epoch (KIP-595). A partition is missing if it lacks a leader or if the answer of its leader
     omits it, as over a quota. Raises ClusterError.
@@ -101,7 +101,7 @@ class LeaderFetch:
     ) -> PartitionResponse | None:
         """The answer of the leader from `position` on; None for a broker over its quota, which names no partition.
 
-        Without `topic_id` the topic may be of any id. Raises TopicGoneError for a topic that the metadata do not have,
+        Without `topic_id` the topic may be of any id. Raises TopicGoneError for a topic that the metadata lack,
         or have under another id, and ClusterError.
         """
         client = self.client
