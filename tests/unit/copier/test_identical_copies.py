@@ -376,6 +376,39 @@ def test_a_record_of_others_after_the_end_of_the_source_holds_it() -> None:
         assert "at offset 40 it has a record, and shop-0 ends there" in here.held[0].text
 
 
+def test_a_record_of_others_that_the_source_can_no_longer_tell_holds_it() -> None:
+    """Applications wrote on both sides, and the source has deleted its own records."""
+    with world(offsets="identical") as here:
+        here.feed(VALUES)
+        lose_caught_up(here)
+        here.target.write(REMOTE, b"of the application", b"also")
+        here.feed(VALUES[:2])
+        trim(here, 42)
+        here.begin(again(here))
+        here.until(lambda: bool(here.held), 10)
+        assert [(one.reason, one.source_offset) for one in here.held] == [("diverged", 40)]
+        assert "at offset 40 it has a record of another producer" in here.held[0].text
+        here.pass_by(20)
+        assert here.copied()[-2:] == [b"of the application", b"also"]
+        assert here.target.asked[DELETE_RECORDS] == 0
+
+
+def test_late_copies_that_the_source_deleted_are_its_own() -> None:
+    with world(offsets="identical") as here:
+        here.feed(VALUES)
+        here.begin()
+        here.until(lambda: same(here))
+        here.pass_by(3)
+        position = here.stored()
+        here.feed(VALUES[:9])
+        here.until(lambda: same(here))
+        here.crash(here.copiers[0])
+        trim(here, 49)
+        here.begin(here.grant(position=position))
+        here.until(lambda: same(here))
+        assert here.held == []
+
+
 def test_equal_records_at_translated_offsets_hold_it() -> None:
     with world() as here:
         here.write(*[b"equal"] * 40)

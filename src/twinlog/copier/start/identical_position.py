@@ -106,6 +106,9 @@ class IdenticalPositions:
         if grant.drained and stored.next_target == end:
             return replace(now, writer=stored.writer)
         since = max(min(stored.next_target, end - 1), start, source_start, stored.kept_from)
+        if stored.writer is not None:
+            unseen = max(stored.next_target, start)
+            await self._require_own(grant, stored.writer, unseen, min(since, end))
         await self._compare(grant, since, end, stored.next_target)
         last_own = None
         if stored.writer is not None and stored.next_target < end:
@@ -177,6 +180,24 @@ class IdenticalPositions:
             if found.batch.producer_id == writer.producer_id and not found.batch.is_control:
                 last = found.batch
         return last
+
+    async def _require_own(self, grant: Grant, writer: Writer, since: int, until: int) -> None:
+        """Require that the records from offset `since` up to `until`, which the source has deleted, are of a writer.
+
+        Records of applications must not pass for copies, because the copies of deleted records are deleted, too. Raises
+        DivergedError.
+        """
+        if since >= until:
+            return
+        async for found in _batches(self._target, grant.remote, since, until):
+            batch = found.batch
+            # Copies of aborted records have producers of their own.
+            own = batch.producer_id == writer.producer_id or batch.is_transactional or batch.is_control
+            if since <= batch.base_offset < until and not own:
+                raise DivergedError(
+                    f"{grant.source}: {grant.remote} has diverged: at offset {batch.base_offset} it has a record of "
+                    f"another producer, and {grant.source} has deleted its record"
+                )
 
     async def _compare(self, grant: Grant, since: int, end: TargetOffset, acknowledged: TargetOffset) -> int:
         """Compare the records of both logs from offset `since` up to `end`; returns the number of compared offsets.
