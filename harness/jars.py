@@ -1,4 +1,4 @@
-"""Gets Kafka's own jars (broker, MirrorMaker 2, Connect, tools) once and keeps them.
+"""Gets Kafka's own jars (broker, MirrorMaker 2, Connect, tools), Spark's Kafka source and Flink once and keeps them.
 
 They are resolved by the Ivy that pyspark ships, from Ivy's default public repository or from the one named in the
 settings file that `TWINLOG_IVY_SETTINGS` points to. They land in `.cache/kafka/<version>` of this checkout, or below
@@ -29,6 +29,9 @@ RESOLVE_DEADLINE_S = 900
 
 SPARK_VERSION = "4.2.0"
 """The release of Spark whose own Kafka source is measured beside twinlog's: that of the pinned pyspark."""
+
+FLINK_VERSION = "2.2.1"
+"""The release of Flink whose jobs move between clusters in tests."""
 
 Parts = Literal["all", "mirror", "broker", "connect", "zookeeper"]
 """`mirror` is MirrorMaker 2 alone, without broker and tools: enough for a version that only has to mirror.
@@ -62,6 +65,16 @@ _SPARK_SOURCE = (
     ("org.apache.commons", "commons-pool2", "2.12.1"),
 )
 
+# A job in a MiniCluster, from Kafka to files. Flink's modules name their connectors as provided.
+_FLINK = (
+    ("org.apache.flink", "flink-clients", FLINK_VERSION),
+    ("org.apache.flink", "flink-streaming-java", FLINK_VERSION),
+    ("org.apache.flink", "flink-connector-base", FLINK_VERSION),
+    ("org.apache.flink", "flink-connector-files", FLINK_VERSION),
+    ("org.apache.flink", "flink-connector-kafka", "5.0.0-2.2"),
+    _SIMPLE_LOG,
+)
+
 
 def cache_dir() -> Path:
     """Where jars and prepared state live between runs."""
@@ -75,23 +88,30 @@ def kafka_classpath(version: str = KAFKA_VERSION, parts: Parts = "all") -> list[
     Safe to call from several processes at once: one fetches, the others wait. Raises HarnessError.
     """
     name = version if parts == "all" else f"{version}-{parts}"
-    home = cache_dir() / "kafka" / name
-    if not home.is_dir():
-        with locked(home.with_name(f"{name}.lock")):
-            if not home.is_dir():
-                module = _ivy_module(_wanted(version, parts))
-                _fetch(f"Kafka {version}", version, module, home, _ARTIFACTS[parts][0], _MEGABYTES[parts])
-    return sorted(home.glob("*.jar"))
+    module = _ivy_module(_wanted(version, parts))
+    return _fetched(name, f"Kafka {version}", version, module, _ARTIFACTS[parts][0], _MEGABYTES[parts])
 
 
 def spark_source_jars() -> list[Path]:
     """Jars of Spark's own Kafka source, fetched once (10 MB). Raises HarnessError."""
-    home = cache_dir() / "kafka" / f"spark-{SPARK_VERSION}"
+    module = _ivy_module(_SPARK_SOURCE, transitive=False)
+    what = f"Spark's Kafka source {SPARK_VERSION}"
+    return _fetched(f"spark-{SPARK_VERSION}", what, SPARK_VERSION, module, _SPARK_SOURCE[0][1], 10)
+
+
+def flink_jars() -> list[Path]:
+    """Jars of Flink and its Kafka connector, fetched once (85 MB). Raises HarnessError."""
+    module = _ivy_module(_FLINK)
+    return _fetched(f"flink-{FLINK_VERSION}", f"Flink {FLINK_VERSION}", FLINK_VERSION, module, _FLINK[0][1], 85)
+
+
+def _fetched(name: str, what: str, version: str, module: str, first: str, megabytes: int) -> list[Path]:
+    """The jars of a folder of the cache, sorted by name; a process that finds no folder fetches them."""
+    home = cache_dir() / "kafka" / name
     if not home.is_dir():
-        with locked(home.with_name(f"{home.name}.lock")):
+        with locked(home.with_name(f"{name}.lock")):
             if not home.is_dir():
-                module = _ivy_module(_SPARK_SOURCE, transitive=False)
-                _fetch(f"Spark's Kafka source {SPARK_VERSION}", SPARK_VERSION, module, home, _SPARK_SOURCE[0][1], 10)
+                _fetch(what, version, module, home, first, megabytes)
     return sorted(home.glob("*.jar"))
 
 

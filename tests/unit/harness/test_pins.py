@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.errors import HarnessError
-from harness.jars import KAFKA_VERSION, OLDER_VERSION
+from harness.jars import FLINK_VERSION, KAFKA_VERSION, OLDER_VERSION, SPARK_VERSION
 from harness.pins import PINS, check_pins, read_pins, write_pins
 
 
@@ -45,8 +45,10 @@ def test_a_release_without_pins_is_taken_with_a_word(jars: Path, capsys: pytest.
     assert "Kafka 2.0 has no pinned hashes" in capsys.readouterr().err
 
 
-def test_both_releases_are_pinned() -> None:
+def test_all_releases_are_pinned() -> None:
     pinned = read_pins(PINS)
     for version in (KAFKA_VERSION, OLDER_VERSION):
         assert f"connect-runtime-{version}.jar" in pinned
         assert f"connect-basic-auth-extension-{version}.jar" in pinned
+    assert f"spark-sql-kafka-0-10_2.13-{SPARK_VERSION}.jar" in pinned
+    assert f"flink-clients-{FLINK_VERSION}.jar" in pinned
