@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -289,6 +290,16 @@ def _one_by_one(
     return starts
 
 
+@cache
+def _record_bytes() -> Longs:
+    """The bytes of a record by its first two bytes, the first byte lowest; 0 for a longer length, and a negative
+    length."""
+    word = np.arange(1 << 16)
+    first, second = word & 255, word >> 8
+    short, long = 1 + (first >> 1), 2 + ((first & 127 | second << 7) >> 1)
+    return np.where(first & 1, 0, np.where(first < 128, short, np.where(second < 128, long, 0)))
+
+
 def _in_lock_step(array: Bytes, begins: Sequence[int], ends: Sequence[int], counts: Sequence[int]) -> Longs:
     """Find the records step by step; step number n finds the n-th record of every batch that has so many records."""
     many = np.asarray(counts, dtype=np.int64)
@@ -302,13 +313,21 @@ def _in_lock_step(array: Bytes, begins: Sequence[int], ends: Sequence[int], coun
     # For each n the number of batches with more than n records.
     steps = np.arange(int(sorted_counts[0]))
     active = len(many) - np.searchsorted(sorted_counts[::-1], steps, side="right")
+    words = np.ndarray((max(0, len(array) - 1),), dtype="<u2", buffer=array, strides=(1,))
+    record_bytes = _record_bytes()
     for step, left in enumerate(active.tolist()):
         here = at[:left]
         starts[indexes[:left] + step] = here
-        size, past = read_varints(array, here)
-        if size.min() < 0 or size.max() > len(array):
-            raise UnusualError("a length that cannot be")
-        at[:left] = past + size
+        try:
+            taken = record_bytes[words[here]]
+        except IndexError:
+            raise UnusualError("the records run past the end") from None
+        if not taken.all():
+            size, past = read_varints(array, here)
+            if size.min() < 0 or size.max() > len(array):
+                raise UnusualError("a length that cannot be")
+            taken = past + size - here
+        here += taken
     if (at != np.asarray(ends, dtype=np.int64)[order]).any():
         raise UnusualError("the records do not fill their block")
     return starts
