@@ -119,7 +119,7 @@ def _in_vain(kind: str, sample: Sample) -> bool:
     count = sample.requests[kind]
     if kind in _AMONG_BROKERS or count <= MOST_PER_S * sample.seconds:
         return False
-    if kind == "ListOffsets" and count <= _MOST_LOOKS * sample.requests["WriteTxnMarkers"]:
+    if kind == "ListOffsets" and count <= _MOST_LOOKS * sample.requests.get("WriteTxnMarkers", 0):
         return False
     return kind not in _FOR_RECORDS or sample.data < LEAST_BYTES * count
 

@@ -54,3 +54,4 @@ def test_looks_at_a_log_that_gets_markers_are_no_loop() -> None:
     looks = {"ListOffsets": 100}
     assert find_loops("b", _samples(*[{**looks, "WriteTxnMarkers": 25}] * 12)) == []
     assert find_loops("b", _samples(*[{**looks, "WriteTxnMarkers": 24}] * 12)) != []
+    assert find_loops("b", _samples(*[looks] * 12)) != []
