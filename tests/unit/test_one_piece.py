@@ -137,6 +137,7 @@ RETRIES = {
     "copier/recovery.py:Recovery._check": "waits for the partition's rest before each try",
     "copier/recovery.py:Recovery._copy_again": "ends with the partition",
     "copier/recovery.py:Recovery._resolve_until": "ends with the partition",
+    "copier/remote_bounds.py:RemoteBounds.keep": "compares the present logs at each interval",
     "copier/transactions/transactions.py:Transactions._run": "the next transaction has other records",
     "dataframes/record_appender.py:RecordAppender._admit": "each try is for the partitions that are left",
     "kafka/client.py:ClusterClient.send_request": "each try has a shorter timeout, and a lost bootstrap ends the tries",

@@ -122,7 +122,7 @@ def test_killed_again_and_again(copy_flow: CopyFlow, topic_name: str, chance: ra
 def test_killed_while_the_begin_is_filled(copy_flow: CopyFlow, topic_name: str, chance: random.Random) -> None:
     # Small batches, so that the begin takes long enough to be interrupted.
     remote = copy_flow.create(topic_name, remote_config={"max.message.bytes": "300"})
-    first = 150_000
+    first = 400_000
     produce(copy_flow.source, topic_name, (NewRecord(None) for _ in range(first)), codec="lz4")
     produce(copy_flow.source, topic_name, numbered(50))
     delete_records(copy_flow.source, topic_name, first)

@@ -31,6 +31,7 @@ def reverse_flow(copy_flow: CopyFlow) -> Iterator[ReverseFlow]:
         yield flow
 
 
+@pytest.mark.scenario
 def test_there_and_back_and_there_again(
     copy_flow: CopyFlow,
     reverse_flow: ReverseFlow,

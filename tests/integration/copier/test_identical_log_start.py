@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from contextlib import closing, suppress
 
+import pytest
 from confluent_kafka import KafkaException
 
 from harness.cluster import KafkaCluster
@@ -73,6 +74,7 @@ def test_retention_of_the_source(copy_flow: CopyFlow, topic_name: str, chance: r
     require_same(copy_flow, topic_name)
 
 
+@pytest.mark.scenario
 def test_killed_while_the_begin_moves(
     copy_flow: CopyFlow, topic_name: str, new_name: Callable[[str], str], chance: random.Random
 ) -> None:
@@ -95,6 +97,7 @@ def test_killed_while_the_begin_moves(
     require_same(copy_flow, topic_name, PARTITIONS)
 
 
+@pytest.mark.scenario
 def test_replicas_and_a_leader_that_dies(source_cluster: KafkaCluster, topic_name: str, chance: random.Random) -> None:
     config = {"min.insync.replicas": "2"}
     with (

@@ -200,6 +200,7 @@ def recreate(cluster: KafkaCluster, topic: str) -> None:
     wait_for(created, DEADLINE_S, f"{topic} is created again")
 
 
+@pytest.mark.scenario
 def test_a_recreated_topic_is_held_and_its_new_records_are_copied_once_that_is_accepted(
     old_cluster: ZooKeeperCluster,
     target_cluster: KafkaCluster,
