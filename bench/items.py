@@ -414,7 +414,7 @@ CONSOLE = WatchedItem(
     name="console",
     title="json-1k three times over, without and with five browsers that show the flow",
     copy=replace(COPIES[0], name="shown-json-1k", records=3_000_000, goals=()),
-    rounds=5,
+    rounds=11,
     wanted={"records_ratio": Wanted(at_least=0.99), "cpu_ratio": Wanted(at_most=1.02)},
 )
 
