@@ -77,13 +77,14 @@ class RemoteBounds:
             except TwinlogError:
                 # A cluster is out of reach: copying reports it.
                 continue
-            wanted = [one for one in wanted if one.part in agreeing]
-            by_leader: dict[int, list[_Deletion]] = {}
-            for one in wanted:
-                leader = self._target.leader(one.part.remote)
-                if leader is not None:
-                    by_leader.setdefault(leader.node, []).append(one)
-            await self._loop.gather([self._loop.spawn(self._delete, node, some) for node, some in by_leader.items()])
+            by_remote = {one.part.remote: one for one in wanted if one.part in agreeing}
+            groups = self._target.group_by_leader(by_remote)
+            await self._loop.gather(
+                [
+                    self._loop.spawn(self._delete, node, [by_remote[one] for one in some])
+                    for node, some in groups.items()
+                ]
+            )
 
     async def _find_deletions(self) -> list[_Deletion]:
         """The partitions whose source log begins after their remote log. Raises ClusterError."""
@@ -94,10 +95,11 @@ class RemoteBounds:
             found = await self._list_offsets(self._target, [part.remote for part in unknown], EARLIEST)
             self._begins |= {part: TargetOffset(found[part.remote]) for part in unknown if part.remote in found}
         now = self._loop.clock.monotonic()
+        self._refused = {topic: until for topic, until in self._refused.items() if until > now}
         return [
             _Deletion(part, before)
             for part, before in befores.items()
-            if part in self._begins and before > self._begins[part] and self._refused.get(part.remote.topic, now) <= now
+            if part in self._begins and before > self._begins[part] and part.remote.topic not in self._refused
         ]
 
     async def _confirm_deletions(self, wanted: Sequence[_Deletion]) -> list[_Deletion]:

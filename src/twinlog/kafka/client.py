@@ -347,6 +347,15 @@ class ClusterClient:
             raise ClusterError(f"cluster {self.alias}: {partition} lacks a leader")
         return leader
 
+    def group_by_leader(self, partitions: Iterable[TopicPartition]) -> dict[int, list[TopicPartition]]:
+        """The partitions by the node id of their leaders, by the last `refresh`; without those that lack a leader."""
+        groups: dict[int, list[TopicPartition]] = {}
+        for partition in partitions:
+            leader = self.leader(partition)
+            if leader is not None:
+                groups.setdefault(leader.node, []).append(partition)
+        return groups
+
     def leads(self, partition: TopicPartition, node: int) -> bool:
         """Whether a broker leads the partition, by the last `refresh`."""
         leader = self.leader(partition)

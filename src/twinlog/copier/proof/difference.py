@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import AsyncIterator, Sequence
 from typing import NamedTuple
 
@@ -54,13 +53,12 @@ async def _answers(
     partition: TopicPartition,
     start: int,
     end: int,
-    topic_id: uuid.UUID | None,
     *,
     committed: bool,
 ) -> AsyncIterator[_Answer]:
     at = start
     while at < end:
-        answer = await fetch.fetch_answer(partition, at, topic_id)
+        answer = await fetch.fetch_answer(partition, at, None)
         if answer is None:
             await fetch.client.loop.sleep(QUOTA_S)
             continue
@@ -88,7 +86,6 @@ async def read_originals(
     partition: TopicPartition,
     start: int,
     end: int,
-    topic_id: uuid.UUID | None,
     *,
     committed: bool,
 ) -> AsyncIterator[Bodies]:
@@ -97,20 +94,18 @@ async def read_originals(
     With `committed` aborted records are left out. Ends before `end` at the end of the log, and at deleted records.
     Raises ClusterError, and CorruptBatchError for a wrong checksum.
     """
-    async for answer in _answers(fetch, partition, start, end, topic_id, committed=committed):
+    async for answer in _answers(fetch, partition, start, end, committed=committed):
         for batch in answer.batches:
             check_crc(answer.records, batch)
         yield decode_all(answer.records, answer.batches, answer.start, end)
 
 
-async def read_copies(
-    fetch: LeaderFetch, remote: TopicPartition, start: int, end: int, topic_id: uuid.UUID | None
-) -> AsyncIterator[Bodies]:
+async def read_copies(fetch: LeaderFetch, remote: TopicPartition, start: int, end: int) -> AsyncIterator[Bodies]:
     """The committed records of a remote partition, in the batches with offsets from `start` to below `end`.
 
     Ends as `read_originals`. Raises ClusterError, and OddCopyError after the records before an odd record.
     """
-    async for answer in _answers(fetch, remote, start, end, topic_id, committed=True):
+    async for answer in _answers(fetch, remote, start, end, committed=True):
         found = _regular(answer.records, answer.batches)
         if found is not None:
             yield found

@@ -392,10 +392,10 @@ class Prover:
         past = sum(note.spans[-1])
 
         def originals() -> AsyncIterator[Bodies]:
-            return read_originals(ours, cursor.source, note.first_source, past, None, committed=committed)
+            return read_originals(ours, cursor.source, note.first_source, past, committed=committed)
 
         try:
-            copies = read_copies(theirs, cursor.remote, note.base, note.end, None)
+            copies = read_copies(theirs, cursor.remote, note.base, note.end)
             first = await find_first_difference(originals(), copies, note)
             if first is not None and await count_records(originals(), note) != note.records:
                 return "gone"

@@ -306,12 +306,6 @@ class ClusterAdmin:
     async def _ask_each(
         self, partitions: Iterable[TopicPartition], at: int, errors: dict[TopicPartition, int], read_committed: bool
     ) -> dict[TopicPartition, int]:
-        by_node: dict[int, list[TopicPartition]] = {}
-        for partition in partitions:
-            leader = self.client.leader(partition)
-            if leader is not None:
-                by_node.setdefault(leader.node, []).append(partition)
-
         async def ask(asked: list[TopicPartition]) -> dict[TopicPartition, int]:
             try:
                 return await self.client.list_offsets(asked, at, read_committed=read_committed, errors=errors)
@@ -319,7 +313,8 @@ class ClusterAdmin:
                 log.debug("cluster %s: offsets of %s: %s", self.alias, listed(map(str, asked)), error)
                 return {}
 
-        answers = await self._loop.gather([self._loop.spawn(ask, asked) for asked in by_node.values()])
+        groups = self.client.group_by_leader(partitions)
+        answers = await self._loop.gather([self._loop.spawn(ask, asked) for asked in groups.values()])
         return {partition: offset for answer in answers for partition, offset in answer.items()}
 
     def _offsets(

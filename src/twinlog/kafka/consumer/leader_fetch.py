@@ -51,11 +51,6 @@ async def fetch_once(
     with a record of this epoch (KIP-595). A partition is missing if it lacks a leader or if the answer of its leader
     omits it, as over a quota. Raises ClusterError.
     """
-    by_node: dict[int, list[TopicPartition]] = {}
-    for partition in offsets:
-        leader = client.leader(partition)
-        if leader is not None:
-            by_node.setdefault(leader.node, []).append(partition)
     found: dict[TopicPartition, PartitionResponse] = {}
 
     async def ask(node: int, partitions: Sequence[TopicPartition]) -> None:
@@ -69,7 +64,8 @@ async def fetch_once(
         for one in await session.fetch(wanted, max_wait_ms=wait_ms, min_bytes=min(wait_ms, 1), max_bytes=most_bytes):
             found[one.partition] = one.answer
 
-    await client.loop.gather([client.loop.spawn(ask, node, partitions) for node, partitions in by_node.items()])
+    groups = client.group_by_leader(offsets)
+    await client.loop.gather([client.loop.spawn(ask, node, partitions) for node, partitions in groups.items()])
     return found
 
 

@@ -202,8 +202,8 @@ def _changed(name: str, one: SideFindings) -> str:
     first = one.first
     assert first is not None
     return (
-        f"TW-VERIFY-05: {name}: {one.side} differs from the statement in {_ranges(one.different)}, first at offsets "
-        f"{first.start} to {first.end - 1}: {counted(first.found, 'record')}, stated {first.stated}"
+        f"TW-VERIFY-05: {name}: {one.side} differs from the statement in {counted(one.different, 'range')}, first at "
+        f"offsets {first.start} to {first.end - 1}: {counted(first.found, 'record')}, stated {first.stated}"
     )
 
 
@@ -229,10 +229,6 @@ def _recheck_sum(found: Sequence[RecheckVerdict], failed: int) -> str:
     if failed:
         parts.insert(0, f"flows not compared: {failed}")
     if changed:
-        ranges = _ranges(sum(one.different for one in sides))
+        ranges = counted(sum(one.different for one in sides), "range")
         parts.insert(0, f"differences: {ranges}, in {changed} of {counted(len(found), 'partition')}")
     return "; ".join(parts)
-
-
-def _ranges(count: int) -> str:
-    return counted(count, "range")

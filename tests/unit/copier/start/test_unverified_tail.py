@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import SimpleNamespace
 from typing import Any
 
@@ -30,7 +30,14 @@ def target(loop: Loop) -> Any:
     def lacks(right: str, of: str, purpose: str) -> RefusedError:
         return RefusedError(f"{right} on {of}")
 
-    return SimpleNamespace(alias="south", leader=lambda _: Leader(1, 0), topic=lambda _: None, loop=loop, lacks=lacks)
+    def group_by_leader(partitions: Iterable[TopicPartition]) -> dict[int, list[TopicPartition]]:
+        found = list(partitions)
+        return {1: found} if found else {}
+
+    leader, topic = (lambda _: Leader(1, 0)), (lambda _: None)
+    return SimpleNamespace(
+        alias="south", leader=leader, group_by_leader=group_by_leader, topic=topic, loop=loop, lacks=lacks
+    )
 
 
 @pytest.mark.parametrize(
