@@ -51,7 +51,9 @@ there, and what a cold JVM or interpreter costs is part of its figures.
 
 `twinlog warm-up` was run once before, as at an installation; it keeps the classes that Spark's JVM loads. What the \
 start takes without it is shown once. MirrorMaker 2 has no such step. Where records are copied, twinlog runs without \
-its bridge: the figures are those of Spark's tasks. `start` has the bridge, as every user has.
+its bridge: the figures are those of Spark's tasks, and their start is Spark's. `start` and `start-at-once` have the \
+bridge, as every user has. Both systems join a group first; in `start` brokers wait 3 s for more members of a new \
+group, as by default, in `start-at-once` they do not.
 
 Rates and CPU time count from the first record on the target to the last, looked at every 20 ms. CPU time is that of \
 all processes of the system; that of the brokers stands beside it. A system may have read ahead before its first \

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from bench.items import COPIES, CopyItem
@@ -22,6 +22,8 @@ BROKER_CONFIG = {
     "log.cleaner.dedupe.buffer.size": str(128 << 20),
     "group.initial.rebalance.delay.ms": "3000",
 }
+AT_ONCE_CONFIG = {**BROKER_CONFIG, "group.initial.rebalance.delay.ms": "0"}
+"""Brokers that do not wait for more members of a new group."""
 WARM_UP_ITEMS = 4
 WARM_UP_RECORDS = 150_000
 MOST_REPLAYS = 6
@@ -33,7 +35,12 @@ SOME = 0.2
 
 @contextlib.contextmanager
 def clusters(
-    work: Path, *, nodes: int = 1, counted: bool = False, distance: Distance | None = None
+    work: Path,
+    *,
+    nodes: int = 1,
+    counted: bool = False,
+    distance: Distance | None = None,
+    config: Mapping[str, str] = BROKER_CONFIG,
 ) -> Iterator[tuple[KafkaCluster, KafkaCluster]]:
     """Source and target of `nodes` brokers each, their data below `work`; with a `distance` each has a relay before it,
     `counted` ones count what passes."""
@@ -44,7 +51,7 @@ def clusters(
             sasl=False,
             heap=BROKER_HEAP,
             jit="full",
-            config=BROKER_CONFIG,
+            config=config,
             counted=counted,
             distance=distance,
             work_dir=work / name,

@@ -22,8 +22,9 @@ from bench.frames import measure_frames
 from bench.items import (
     NAMES,
     RAW_SHARE,
-    START,
     START_ROUNDS,
+    START_S,
+    STARTS,
     ConnectItem,
     CopyItem,
     DriverItem,
@@ -45,7 +46,7 @@ from bench.low_rate import PREFIX, LowRateFigures, measure_low_rate
 from bench.machine import code, describe, require_disk
 from bench.many_topics import ManyTopics
 from bench.notes import notes
-from bench.pair import BROKER_HEAP, clusters, warm, warm_up
+from bench.pair import AT_ONCE_CONFIG, BROKER_CONFIG, BROKER_HEAP, clusters, warm, warm_up
 from bench.progress import say, talking
 from bench.proof import measure_proof
 from bench.report import Document
@@ -119,8 +120,10 @@ def run(items: list[Item], options: Options) -> Document:
     with _work(options) as work:
         paired = [item for item in items if isinstance(item, CopyItem | LatencyItem)]
         far = [item for item in paired if isinstance(item, CopyItem) and item.far is not None]
-        near = [item for item in paired if item not in far]
+        at_once = [item for item in paired if isinstance(item, CopyItem) and item.joins_at_once]
+        near = [item for item in paired if item not in (*far, *at_once)]
         _on_one_pair(near, options, work / "pair", None, file)
+        _on_one_pair(at_once, options, work / "at-once-pair", None, file, AT_ONCE_CONFIG)
         _on_one_pair(far, options, work / "far-pair", Distance(), file)
         # The other items have clusters of their own.
         for item in items:
@@ -137,13 +140,14 @@ def _on_one_pair(
     work: Path,
     distance: Distance | None,
     file: RunFile,
+    config: Mapping[str, str] = BROKER_CONFIG,
 ) -> None:
     """The items that share two clusters, and the checks of systems; with a `distance` each cluster has a relay."""
     if not items:
         return
     with_peers = any(isinstance(item, CopyItem) and item.goals for item in items)
     nodes, counted = options.brokers, with_peers and _can_count()
-    with clusters(work, nodes=nodes, counted=counted, distance=distance) as (source, target):
+    with clusters(work, nodes=nodes, counted=counted, distance=distance, config=config) as (source, target):
         if any(isinstance(item, CopyItem) for item in items):
             warm_up(source, target, work, options.scale)
         everybody = AllSystems(options.systems, options.brokers, options.repeat, source, target, work)
@@ -151,7 +155,7 @@ def _on_one_pair(
             file.note("checks", everybody.check())
         for item in items:
             began, number = time.monotonic(), NAMES.index(item.name)
-            if item is START:
+            if item in STARTS:
                 found = _start(item, options, source, target, work)
             elif isinstance(item, CopyItem) and item.goals:
                 found = everybody.copy(item, number)
@@ -241,6 +245,7 @@ def _start(
     delete_topic(source, item.name)
     mm2, twinlog, unprepared = (medians(runs[name]) for name in setups)
     lines = [line for line in compare(mm2, twinlog, item.wanted, None) if line.figure == "start_s"]
+    lines.append(Line("start_at_most_s", None, twinlog["start_s"], None, str(START_S), START_S.met(twinlog["start_s"])))
     lines.append(Line("start_unprepared_s", None, unprepared["start_s"], unprepared["start_s"] / mm2["start_s"]))
     return _found(item, lines, {name: [asdict(one) for one in many] for name, many in runs.items()})
 

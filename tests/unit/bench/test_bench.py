@@ -26,7 +26,7 @@ from bench.items import (
     QUERIES,
     SCALE,
     SHARE,
-    START,
+    STARTS,
     TRANSFORMS,
     VERIFY,
     Wanted,
@@ -53,7 +53,7 @@ def test_documents_are_json_of_one_size(size: int) -> None:
 def test_items_are_chosen_by_name_and_scaled() -> None:
     assert [item.name for item in chosen([], 1, 300)] == list(NAMES)
     assert chosen([], 1, LATENCY.seconds) == [
-        START,
+        *STARTS,
         *COPIES,
         *TRANSFORMS,
         *QUERIES,
