@@ -33,7 +33,7 @@ from twinlog.worker.status.report import DRIVER_KEY, EVERY_S, DriverReport, Flow
 
 log = logging.getLogger(__name__)
 
-STALE_MS = round(6 * EVERY_S * 1000)
+STALE_S = 6 * EVERY_S
 """A process whose last report is older has ended, or hangs."""
 
 SETTLE_MS = 15_000
@@ -60,6 +60,9 @@ class OtherCopiers:
         self._progress = TopicReader(target, TopicName(progress_topic(settings.source)), optional=True, last=LAST)
         self._reports: dict[str, DriverReport] = {}
         """The last report of each other group."""
+        self._heard_at: dict[str, float] = {}
+        """When a report of each other group arrived here after the first look, in monotonic seconds."""
+        self._looked = False
 
     def refusals(
         self, topics: Iterable[TopicName], copied: Container[TopicName], target: Container[TopicName]
@@ -89,26 +92,52 @@ class OtherCopiers:
         try:
             self._read_reports()
         except RefusedError as error:
-            if self._logged.is_new(str(error), AGAIN_S):
-                log.warning(
-                    "TW-TOPIC-26: %s: another process of twinlog that copies the same topics would be overlooked: %s",
-                    *(self._settings.name, error),
-                )
+            self._log_hidden(error)
             return {}
-        now = wall_ms(self._target.clock)
         found: dict[TopicName, str] = {}
         for group, report in self._reports.items():
-            if report.state in _ENDED or now - report.at_ms > STALE_MS:
-                continue
             theirs = {progress.topic for progress in report.topics}
-            for topic in topics:
-                # Of two processes that copy a topic already, the group that is first by name keeps the topic.
-                if topic in theirs and (topic not in copied or group < self._settings.group_id):
-                    found[topic] = (
-                        f"process {report.process} of twinlog copies it with group.id = {group}; stop that process, or "
-                        "take the topic out of its `topics`; this process waits, and takes the topic over"
-                    )
+            # Of two processes that copy a topic already, the group that is first by name keeps the topic.
+            shared = [
+                topic
+                for topic in topics
+                if topic in theirs and (topic not in copied or group < self._settings.group_id)
+            ]
+            taking = any(topic not in copied for topic in shared)
+            if not shared or report.state in _ENDED or not self._lives(group, report, taking=taking):
+                continue
+            reason = (
+                f"process {report.process} of twinlog copies it with group.id = {group}; stop that process, or take "
+                "the topic out of its `topics`; this process waits, and takes the topic over"
+            )
+            found |= dict.fromkeys(shared, reason)
         return found
+
+    def _lives(self, group: str, report: DriverReport, *, taking: bool) -> bool:
+        """Whether the process of a report still copies; `taking` if this process would otherwise take topics of it.
+
+        The clocks of two hosts may differ by minutes. So a report that arrived lately counts by the clock of this
+        process, and before topics are taken the members of the other group decide about a report that looks old.
+        """
+        heard_at = self._heard_at.get(group)
+        if heard_at is not None and self._target.clock.monotonic() - heard_at <= STALE_S:
+            return True
+        if heard_at is None and abs(wall_ms(self._target.clock) - report.at_ms) <= STALE_S * 1000:
+            return True
+        if not taking:
+            return False
+        try:
+            return bool(self._target.call(GroupAdmin(self._target.client).described, GroupId(group)).members)
+        except RefusedError as error:
+            self._log_hidden(error)
+            return False
+
+    def _log_hidden(self, error: RefusedError) -> None:
+        if self._logged.is_new(str(error), AGAIN_S):
+            log.warning(
+                "TW-TOPIC-26: %s: another process of twinlog that copies the same topics would be overlooked: %s",
+                *(self._settings.name, error),
+            )
 
     def _read_reports(self) -> None:
         for _, record in self._progress.read():
@@ -119,6 +148,9 @@ class OtherCopiers:
                 continue
             if report.group and report.group != self._settings.group_id:
                 self._reports[report.group] = report
+                if self._looked:
+                    self._heard_at[report.group] = self._target.clock.monotonic()
+        self._looked = True
 
 
 class _MirrorMakerTasks:

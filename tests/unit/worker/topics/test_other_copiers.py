@@ -16,7 +16,7 @@ from twinlog.kafka.admin.groups import GroupAdmin
 from twinlog.kafka.producer.topic_writer import TopicWriter
 from twinlog.model.types import TopicName
 from twinlog.worker.status.report import DriverReport, TopicProgress, encode_report
-from twinlog.worker.topics.other_copiers import SETTLE_MS, assigned_topics
+from twinlog.worker.topics.other_copiers import SETTLE_MS, STALE_S, assigned_topics
 from twinlog.worker.topics.topic_refresh import ELSEWHERE_S
 
 CONFIGS = "mm2-configs.east.internal"
@@ -154,6 +154,29 @@ def test_an_old_report_holds_nothing() -> None:
         write(here, PROGRESS, report(here, "east-mm2-first", "a", age_s=60.0))
         here.refresh()
         assert here.copied == {"a": 1}
+
+
+@pytest.mark.parametrize("age_s", [600.0, -600.0])
+def test_a_host_with_another_clock_is_not_overlooked(age_s: float) -> None:
+    with world(worker_group_id=WAVE) as here:
+        here.source.create("a")
+        here.source.create("b")
+        members = {"t-1": Member("twinlog-host-7", 10.0, 10.0, {}, here.loop.clock.monotonic())}
+        here.target.groups.groups["east-mm2-first"] = VirtualGroup("Stable", "twinlog", members=members)
+        write(here, PROGRESS, report(here, "east-mm2-first", "a", age_s=age_s))
+        here.refresh()
+        assert here.copied == {"b": 1}
+        # The other process left its group, and its topic is free.
+        here.target.groups.groups["east-mm2-first"] = VirtualGroup("Empty", "twinlog")
+        here.refresh()
+        assert here.copied == {"a": 1, "b": 1}
+        # A report that arrives now counts, whatever its time.
+        write(here, PROGRESS, report(here, "east-mm2-first", "b", age_s=age_s))
+        here.refresh()
+        assert here.copied == {"a": 1}
+        here.pass_by(STALE_S + 1)
+        here.refresh()
+        assert here.copied == {"a": 1, "b": 1}
 
 
 def test_of_two_processes_with_a_topic_the_first_by_name_keeps_it() -> None:
