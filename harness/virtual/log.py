@@ -32,6 +32,11 @@ class _Producer:
     last: list[tuple[int, int, int]] = field(default_factory=list)
     """(first sequence number, last one, base offset) of its newest batches."""
 
+    @property
+    def next_sequence(self) -> int:
+        """After a marker alone, whose records the log has no more, a producer begins at 0."""
+        return (self.last[-1][1] + 1) & 0x7FFFFFFF if self.last else 0
+
 
 @dataclass(slots=True)
 class VirtualLog:
@@ -77,7 +82,7 @@ class VirtualLog:
             for first, past, offset in known.last if known is not None else ():
                 if (first, past) == (batch.base_sequence, _last_sequence(batch)):
                     return Code.NONE, offset
-            if known is not None and known.last and batch.base_sequence != (known.last[-1][1] + 1) & 0x7FFFFFFF:
+            if known is not None and batch.base_sequence != known.next_sequence:
                 return Code.OUT_OF_ORDER_SEQUENCE_NUMBER, -1
         return Code.NONE, self._add(data)
 

@@ -124,6 +124,74 @@ def test_aborted_transactions_that_overlap() -> None:
         assert here.target.asked[END_TXN] == 3
 
 
+def test_aborted_transactions_in_a_row_have_one_producer() -> None:
+    """The target gives a producer out once; its epoch stays, and its sequence numbers continue (KIP-98)."""
+    with transactional_world() as here:
+        one = SourceProducer(here, 7)
+        for number in range(30):
+            one.send(b"%d" % number, b"more")
+            one.end(commit=False)
+        here.begin()
+        require_same(here)
+        assert here.target.asked[END_TXN] == 30
+        (known,) = here.target.transactions.open.values()
+        assert known.epoch == 0
+        # Plain records have a producer of their own.
+        assert here.target.asked[INIT_PRODUCER_ID] == 2
+
+
+def test_a_request_in_doubt_gets_the_next_transaction_a_new_epoch() -> None:
+    """The request may arrive later, and would end the next transaction of the same epoch."""
+    with transactional_world() as here:
+        one = SourceProducer(here, 7)
+        here.target.fault(END_TXN, Fault(lost=True, done=True))
+        for number in range(3):
+            one.send(b"%d" % number)
+            one.end(commit=False)
+        here.begin()
+        require_same(here)
+        (known,) = here.target.transactions.open.values()
+        assert known.epoch == 1
+
+
+@pytest.mark.parametrize("number", [1, 4])
+def test_the_next_copier_uses_a_begun_transaction_of_a_used_producer(number: int) -> None:
+    """Its sequence numbers continue after those of the transactions that its epoch has ended."""
+    with transactional_world() as here:
+        one = SourceProducer(here, 7)
+        for _ in range(number):
+            one.send(b"first", b"more")
+            one.end(commit=False)
+        copier = here.begin()
+        require_same(here)
+        one.send(b"second")
+        here.target.fault(ADD_PARTITIONS, Fault(lost=True, done=True), times=1_000)
+        one.end(commit=False)
+        here.until(lambda: any(known.parts for known in here.target.transactions.open.values()))
+        here.pass_by(0.1)
+        here.crash(copier)
+        here.target.faults.clear()
+        here.begin(here.grant(position=here.stored()))
+        require_same(here)
+        assert [known.epoch for known in here.target.transactions.open.values()] == [0]
+
+
+def test_a_producer_whose_records_the_target_has_deleted_begins_at_0() -> None:
+    """A leader that has read its log again knows the producer by its marker alone (Kafka class ProducerAppendInfo)."""
+    with transactional_world() as here:
+        one = SourceProducer(here, 7)
+        one.send(b"first")
+        one.end(commit=False)
+        here.begin()
+        require_same(here)
+        for log in (here.source.log(TOPIC), here.target.log(REMOTE)):
+            log.delete_before(1)
+        here.target.log(REMOTE).cut(2)
+        one.send(b"second")
+        one.end(commit=False)
+        require_same(here)
+
+
 def test_offsets_that_compaction_removed() -> None:
     with transactional_world() as here:
         for number in range(60):

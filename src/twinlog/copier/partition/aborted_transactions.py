@@ -1,20 +1,22 @@
 """Copies the aborted transactions of a source, so that the same consumers leave their records out at the same offsets.
 
 The records are appended in a transaction of a transactional id of the remote partition, and the transaction is aborted
-at the offset of the source's marker. Transactions that overlap have an id each. After a crash the next copier continues
-an open transaction with the producer of the lost copier: a new producer would abort the transaction at once, and its
-marker would have a wrong offset.
+at the offset of the source's marker. Transactions that overlap have an id each. A producer that has aborted its
+transaction begins the next one with the same epoch, and its sequence numbers continue (Kafka class TransactionManager).
+After a crash the next copier continues an open transaction with the producer of the lost copier: a new producer would
+abort the transaction at once, and its marker would have a wrong offset.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import takewhile
 
 from twinlog.copier.partition.context import CopierContext
-from twinlog.errors import ClusterError, CopyError, FencedError, OutOfSequenceError, RefusedError
-from twinlog.kafka.admin.partition_states import open_transactions
+from twinlog.errors import ClusterError, CopyError, FencedError, OutOfSequenceError, RefusedError, TwinlogError
+from twinlog.kafka.admin.partition_states import producers_of
 from twinlog.kafka.coordinator.transactions import ProducerEpoch, TransactionCoordinator, TransactionState
 from twinlog.kafka.producer.append_queue import ProducerIdentity
 from twinlog.kafka.producer.appends import Append, SourceTransaction
@@ -38,10 +40,12 @@ _PURPOSE = "copying aborted transactions"
 
 @dataclass(slots=True, eq=False)
 class _CopiedTransaction:
-    """An open transaction on the target: the number of its id, its producer, and the next sequence number.
+    """A transaction on the target: the number of its id, its producer, and the next sequence number.
 
     `begin` is the offset of its first record, None before the first append. `added`: its coordinator has it, too. After
-    an unclean election the log may have an open transaction that its coordinator has ended.
+    an unclean election the log may have an open transaction that its coordinator has ended. `in_doubt`: a request of
+    the producer has no answer, or belongs to a lost copier. The request may arrive later, and would change the next
+    transaction of the same epoch.
     """
 
     number: int
@@ -50,18 +54,29 @@ class _CopiedTransaction:
     sequence: int = 0
     begin: SourceOffset | None = None
     added: bool = True
+    in_doubt: bool = False
+
+    @contextmanager
+    def request(self) -> Iterator[None]:
+        """Around a request: an error leaves its effect in doubt."""
+        try:
+            yield
+        except TwinlogError:
+            self.in_doubt = True
+            raise
 
 
 @dataclass(slots=True, eq=False)
 class _RemoteTransactions:
     """The transactions of a remote partition: `known` by their source, and `left` open by an earlier copier or request.
 
-    `free` are the numbers of the ids that have no open transaction, and `count` is the number of all ids.
+    `free` are the numbers of the ids that have no open transaction, each with a producer for the next transaction if
+    there is one, and `count` is the number of all ids.
     """
 
     known: dict[SourceTransaction, _CopiedTransaction] = field(default_factory=dict)
     left: list[_CopiedTransaction] = field(default_factory=list)
-    free: list[int] = field(default_factory=list)
+    free: dict[int, _CopiedTransaction | None] = field(default_factory=dict)
     count: int = 0
 
     def find(self, transaction: SourceTransaction, at: SourceOffset) -> _CopiedTransaction | None:
@@ -115,13 +130,14 @@ class AbortedTransactions:
         identity.stamp_batch(append.data, own.sequence, append.count)
         name = own.coordinator.transactional_id
         self._require_allowed(remote, still)
-        answers = await self._client.append(
-            leader.node,
-            {remote.topic: [(remote.partition, append.data)]},
-            self._timeout_s,
-            control=True,
-            transactional_id=name,
-        )
+        with own.request():
+            answers = await self._client.append(
+                leader.node,
+                {remote.topic: [(remote.partition, append.data)]},
+                self._timeout_s,
+                control=True,
+                transactional_id=name,
+            )
         answer = answers.get((remote.topic, remote.partition))
         if answer is None:
             raise ClusterError(f"cluster {self._client.alias}: {remote} is missing in the answer of its leader")
@@ -137,7 +153,7 @@ class AbortedTransactions:
                 if own.begin == append.first_source_offset:
                     # Nothing is appended: the transaction is begun again, and not aborted, which would take an offset.
                     del there.known[transaction]
-                    own.begin = None
+                    own.begin, own.in_doubt = None, True
                     there.left.append(own)
                 raise FencedError(f"{remote}: transaction {name} has ended: {error_codes.explain(answer.code)}")
             case Remedy.SPLIT | Remedy.ISOLATE | Remedy.FAIL:
@@ -167,7 +183,10 @@ class AbortedTransactions:
             return False
         await self._continue(remote, own, still)
         self._require_allowed(remote, still)
-        if not await own.coordinator.end(own.holder, commit=False):
+        with own.request():
+            ended = await own.coordinator.end(own.holder, commit=False)
+        if not ended:
+            own.in_doubt = True
             name = own.coordinator.transactional_id
             raise ClusterError(f"cluster {self._client.alias}: {name} has no open transaction")
         return True
@@ -177,7 +196,8 @@ class AbortedTransactions:
         known = self._of.get(remote)
         own = None if known is None else known.known.pop(transaction, None)
         if known is not None and own is not None:
-            known.free.append(own.number)
+            own.begin, own.added = None, False
+            known.free[own.number] = None if own.in_doubt else own
 
     def _require_allowed(self, remote: TopicPartition, still: Callable[[], bool]) -> None:
         """Raise ClusterError if another copier may have the partition by now."""
@@ -204,7 +224,7 @@ class AbortedTransactions:
                 break
         # The log is read after the coordinators: a transaction that is open there, and over for its coordinator, has
         # lost its marker.
-        in_log = {one.producer_id: one for one in (await open_transactions(self._client, [remote]))[remote]}
+        in_log = {one.producer_id: one for one in (await producers_of(self._client, [remote]))[remote]}
         found = _RemoteTransactions(count=len(asked))
         for number, (coordinator, state) in enumerate(asked):
             if state.is_ending:
@@ -212,14 +232,15 @@ class AbortedTransactions:
                     f"cluster {self._client.alias}: the marker of {coordinator.transactional_id} is on its way"
                 )
             there = in_log.get(state.holder.producer_id)
-            if there is None and not state.is_open:
-                found.free.append(number)
+            in_transaction = there is not None and there.first_offset >= 0
+            if not in_transaction and not state.is_open:
+                found.free[number] = None
                 continue
-            own = _CopiedTransaction(number, coordinator, state.holder, added=state.is_open)
-            if there is not None:
-                # Under a later epoch the numbers begin again.
-                same = there.epoch == state.holder.epoch
-                own.sequence = sequence_after(there.last_sequence, 1) if same else 0
+            own = _CopiedTransaction(number, coordinator, state.holder, added=state.is_open, in_doubt=True)
+            # Under a later epoch the numbers begin again.
+            if there is not None and there.epoch == state.holder.epoch:
+                own.sequence = sequence_after(there.last_sequence, 1)
+            if there is not None and in_transaction:
                 own.begin = SourceOffset(there.first_offset)
             found.left.append(own)
         return found
@@ -244,7 +265,9 @@ class AbortedTransactions:
     async def _add(self, remote: TopicPartition, own: _CopiedTransaction, still: Callable[[], bool]) -> None:
         """Let the partition take part in a transaction."""
         self._require_allowed(remote, still)
-        for code in (await own.coordinator.add(own.holder, [remote])).values():
+        with own.request():
+            refused = await own.coordinator.add(own.holder, [remote])
+        for code in refused.values():
             if error_codes.refused(code):
                 raise self._client.lacks("WRITE", f"topic {remote.topic}", _PURPOSE)
             raise ClusterError(f"cluster {self._client.alias}: {remote}: {error_codes.explain(code)}")
@@ -264,7 +287,7 @@ class AbortedTransactions:
             await self._add(remote, own, still)
         except FencedError as error:
             known.left.remove(own)
-            known.free.append(own.number)
+            known.free[own.number] = None
             raise ClusterError(str(error)) from error
         known.left.remove(own)
         return own
@@ -272,9 +295,16 @@ class AbortedTransactions:
     async def _take_id(
         self, remote: TopicPartition, known: _RemoteTransactions, still: Callable[[], bool]
     ) -> _CopiedTransaction:
-        """A transactional id without an open transaction, with a new producer epoch: sequence numbers begin at 0."""
+        """A transactional id without an open transaction, and its producer.
+
+        A new producer has a new epoch: sequence numbers begin at 0.
+        """
         # The first free number: a coordinator forgets unused ids, and the next copier looks for all numbers in a row.
         number = min(known.free, default=known.count)
+        used = known.free.get(number)
+        if used is not None:
+            del known.free[number]
+            return used
         if number >= MOST_IDS:
             raise CopyError(f"{remote}: more than {MOST_IDS} aborted transactions of the source overlap")
         self._require_allowed(remote, still)
@@ -287,10 +317,9 @@ class AbortedTransactions:
                 raise
             self._open_ms = coordinator.timeout_ms = shorter
             holder = await coordinator.init()
-        if known.free:
-            known.free.remove(number)
-        else:
+        if number == known.count:
             known.count += 1
+        known.free.pop(number, None)
         return _CopiedTransaction(number, coordinator, holder)
 
     def _coordinator(self, remote: TopicPartition, number: int) -> TransactionCoordinator:

@@ -85,10 +85,10 @@ async def producer_states(
     return {where: states for where, states in found.items() if where not in errors}, errors
 
 
-async def open_transactions(
+async def producers_of(
     client: ClusterClient, partitions: Collection[TopicPartition]
 ) -> dict[TopicPartition, list[ProducerState]]:
-    """The producers with an open transaction in partitions, a request per leader.
+    """The active producers of partitions, a request per leader.
 
     The list of a partition is empty if brokers lack the request or refuse it. Raises ClusterError when a broker fails
     to answer, or has lost the leadership of a partition.
@@ -96,6 +96,14 @@ async def open_transactions(
     found, errors = await producer_states(client, partitions)
     for partition, why in errors.items():
         raise ClusterError(f"cluster {client.alias}: producers of {partition}: {why}")
+    return found
+
+
+async def open_transactions(
+    client: ClusterClient, partitions: Collection[TopicPartition]
+) -> dict[TopicPartition, list[ProducerState]]:
+    """The producers with an open transaction in partitions. Empty lists and errors are the ones of `producers_of`."""
+    found = await producers_of(client, partitions)
     return {partition: [one for one in states if one.first_offset >= 0] for partition, states in found.items()}
 
 
