@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Any
 
 from twinlog.model.types import TopicName
+
+EVERYBODY, ANYWHERE = "User:*", "*"
+"""The principal and the host of a right that counts for each login, and from each host."""
 
 EVERY_TOPIC = TopicName("*")
 """The literal name that an authorizer takes for all topics."""
@@ -100,3 +105,73 @@ class Acl:
     def of_topic(self) -> TopicAcl:
         """The same right as a right on a topic."""
         return TopicAcl(TopicName(self.name), self.principal, self.host, self.operation, self.permission, self.pattern)
+
+
+def acls_data(acls: Iterable[TopicAcl]) -> list[dict[str, Any]]:
+    """Rights as values of JSON."""
+    return [
+        {
+            "topic": acl.topic,
+            "principal": acl.principal,
+            "host": acl.host,
+            "operation": int(acl.operation),
+            "permission": int(acl.permission),
+            "pattern": int(acl.pattern),
+        }
+        for acl in acls
+    ]
+
+
+def acls_of(data: Iterable[Mapping[str, Any]]) -> list[TopicAcl]:
+    """The rights that `acls_data` made."""
+    return [
+        TopicAcl(
+            TopicName(one["topic"]),
+            one["principal"],
+            one["host"],
+            one["operation"],
+            one["permission"],
+            one["pattern"],
+        )
+        for one in data
+    ]
+
+
+def covers(acl: Acl, topic: TopicName) -> bool:
+    """Whether the name of a right on topics is the name, or a prefix of the name, of a topic."""
+    if acl.pattern == PatternType.PREFIXED:
+        return topic.startswith(acl.name)
+    return acl.name in (topic, EVERY_TOPIC)
+
+
+def rights_on(acls: Iterable[Acl], topic: TopicName) -> list[Acl]:
+    """The rights that count for a topic."""
+    return [acl for acl in acls if acl.resource == ResourceType.TOPIC and covers(acl, topic)]
+
+
+def forbidden(acls: Iterable[Acl], principal: str, topic: TopicName, operation: AclOperation) -> bool:
+    """Whether ACLs keep `principal` from an operation on `topic` (rules of Kafka class StandardAuthorizerData).
+
+    If a topic lacks ACLs, the brokers' `allow.everyone.if.no.acl.found` decides; it is unreadable, so the result is
+    False. A right for a single host counts as a right for every host.
+    """
+    here = rights_on(acls, topic)
+    mine = [
+        acl
+        for acl in here
+        if acl.principal in (principal, EVERYBODY) and acl.operation in (operation, AclOperation.ALL)
+    ]
+    if any(acl.permission == AclPermissionType.DENY and acl.host == ANYWHERE for acl in mine):
+        return True
+    return bool(here) and not any(acl.permission == AclPermissionType.ALLOW for acl in mine)
+
+
+def allowed_writers(acls: Iterable[Acl], topic: TopicName) -> set[str]:
+    """The principals that an ACL lets write to a topic, and none keeps from it."""
+    here = rights_on(acls, topic)
+    allowed = {
+        acl.principal
+        for acl in here
+        if acl.permission == AclPermissionType.ALLOW and acl.operation in (AclOperation.WRITE, AclOperation.ALL)
+    }
+    return {one for one in allowed if not forbidden(here, one, topic, AclOperation.WRITE)}

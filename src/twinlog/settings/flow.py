@@ -268,6 +268,7 @@ class FlowSettings:
     use_defaults_from: Annotated[Literal["source", "target"], WrittenAs("use.defaults.from")] = "target"
     start: Annotated[PerTopic[Start | None], out_of("twinlog.start")] = BY_RESET
     offsets: Annotated[PerTopic[OffsetsMode], WrittenAs("twinlog.offsets")] = _TRANSLATED
+    fence_writers: Annotated[bool, WrittenAs("twinlog.fence.writers")] = False
     gap_policy: Annotated[PerTopic[GapPolicy], WrittenAs("twinlog.gap.policy")] = _HOLD
     renamed_topic_policy: Annotated[RenamedTopicPolicy, WrittenAs("twinlog.renamed.topic.policy")] = "stop"
     oversized_record_policy: Annotated[PerTopic[RecordPolicy], out_of("twinlog.oversized.record.policy")] = _HOLD
@@ -357,6 +358,11 @@ class FlowSettings:
     def may_keep_offsets(self) -> bool:
         """Whether the copies of some topics have the offsets of their sources."""
         return "identical" in self.offsets.values
+
+    @property
+    def fences_writers(self) -> bool:
+        """Whether other logins are kept from the remote topics with the offsets of their sources."""
+        return self.copies and self.fence_writers and self.may_keep_offsets
 
     def keeps_offsets(self, topic: TopicName) -> bool:
         """Whether the copies of a source topic have the offsets of their sources; heartbeats never have them."""

@@ -402,6 +402,13 @@ TWINLOG_KEYS = (
         update=PAUSE,
     ),
     _flow_setting(
+        "twinlog.fence.writers",
+        BOOL,
+        "Whether ACLs keep [other logins](identical-offsets.md#topics-that-may-have-it) from remote topics with the "
+        "offsets of their sources.",
+        update=AT_ONCE,
+    ),
+    _flow_setting(
         "twinlog.gap.policy",
         ENUM,
         "Action when the source lost records before their copy (retention, truncation, a recreated topic): "

@@ -174,6 +174,16 @@ _ACL = Area(
             mend="Grant DESCRIBE on the cluster to the login, or apply the line of `twinlog acls` without `--missing`.",
             look=("twinlog acls mm2.properties --missing",),
         ),
+        Message(
+            "TW-ACL-05",
+            "Other logins may write to copies",
+            "warning",
+            lines=("`cannot keep other writers from remote topics, trying again: ...`",),
+            meaning="`twinlog.fence.writers` is on, and the target has no ACLs, refuses them, or lets `User:*` write.",
+            impact="Records are copied. A record of another login holds its partition.",
+            mend="Follow the line, or set `twinlog.fence.writers = false`.",
+            look=("twinlog plan mm2.properties",),
+        ),
     ),
 )
 

@@ -10,15 +10,13 @@ from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.admin.groups import GroupAdmin
 from twinlog.kafka.admin.topics import describe_cluster, describe_topics
 from twinlog.kafka.net.connections import principal as principal_of
-from twinlog.model.acls import Acl, AclOperation, AclPermissionType, PatternType, ResourceType
+from twinlog.model.acls import EVERYBODY, Acl, AclOperation, AclPermissionType, PatternType, ResourceType
 from twinlog.model.groups import GROUPS_TOPIC
 from twinlog.model.topics import DescribedTopic
 from twinlog.model.types import GroupId, TopicName
 from twinlog.ops.acls.needs import NeededRight
 from twinlog.ops.acls.resources import Resource
 from twinlog.ops.acls.rights import IMPLIED
-
-EVERYBODY = "User:*"
 
 
 class ClusterJudge:

@@ -237,6 +237,14 @@ RUN_ROWS = (
     ),
     RightRow(
         "target",
+        "cluster",
+        (_DESCRIBE, _ALTER, _SETTINGS),
+        "ACLs against other writers, with `twinlog.fence.writers = true`",
+        cluster,
+        lambda flow: flow.fences_writers,
+    ),
+    RightRow(
+        "target",
         "topics `mm2-` (prefix)",
         (_CREATE, _WRITE, _READ, _SETTINGS),
         "positions, exact maps, progress, requests of `twinlog reload`, and requests about [single topics](topics.md)",

@@ -19,13 +19,12 @@ from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.record.batch import scan
 from twinlog.mirror.offsets.positions import Position
 from twinlog.mirror.topics.changes import TopicPair
-from twinlog.model.acls import AclOperation, AclPermissionType, ResourceType
+from twinlog.model.acls import EVERYBODY, AclOperation, allowed_writers, rights_on
 from twinlog.model.amounts import counted, shown_bytes
 from twinlog.model.topics import is_compacted, listed
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.ops.inventory import Inventory, LogOffsets
 from twinlog.ops.plan.flow_plan import Problem
-from twinlog.ops.plan.obstacles import EVERYBODY, covers, forbidden
 from twinlog.settings.flow import ConsumerSettings, FlowSettings
 from twinlog.settings.written import key_of
 
@@ -37,6 +36,8 @@ SAMPLE = 1_000
 
 PARTITION_BYTES, MOST_BYTES = 128 << 10, 8 << 20
 """The size of an answer for a partition, and of an answer for all partitions of a broker."""
+
+_FENCE = "TW-ACL-05"
 
 _FOREIGN = "a record of another producer holds its partition (TW-IDENT-01)"
 
@@ -168,48 +169,65 @@ def marker_right(there: Inventory, lacks: Callable[[str, str, str], RefusedError
     return [Problem.of("permission", lacks("ALTER", "the cluster", PURPOSE))]
 
 
-def other_writers(flow: FlowSettings, pairs: Iterable[TopicPair], there: Inventory, login: str) -> list[str]:
+def other_writers(
+    flow: FlowSettings, pairs: Iterable[TopicPair], there: Inventory, login: str
+) -> tuple[list[Problem], list[str]]:
     """Notes on logins other than `login`, the flow's own, that may write to the remote topics of kept offsets.
 
-    `there` is the target. Each note names the command that takes the right from a login. Super users, and the default
-    for topics without an ACL (`allow.everyone.if.no.acl.found`), are out of sight.
+    `there` is the target. Each note names the command that takes the right from a login, or the effect of the flow's
+    fence; a problem names what the fence cannot do. Super users, and the default for topics that lack an ACL
+    (`allow.everyone.if.no.acl.found`), are out of sight.
     """
     remotes = [pair.remote for pair in pairs if flow.keeps_offsets(pair.source.name)]
     if not remotes:
-        return []
+        return [], []
     if there.acls is None:
         unknown = f"the ACLs of {flow.target} are unknown, or it has no authorizer"
-        return [f"{unknown}: keep other producers away from {listed(remotes)}, because {_FOREIGN}"]
+        text = f"{unknown}: keep other producers away from {listed(remotes)}, because {_FOREIGN}"
+        if flow.fences_writers:
+            return [Problem("offsets", f"{text}; {flow.key('fence_writers')} = true needs ACLs", _FENCE)], []
+        return [], [text]
     found: dict[tuple[str, ...], list[TopicName]] = defaultdict(list)
     for remote in remotes:
-        found[_writers(there, remote, login)].append(remote)
+        found[tuple(sorted(allowed_writers(there.acls, remote) - {login}))].append(remote)
     open_to_all = found.pop((), [])
-    unlisted = [name for name in open_to_all if not _has_acl(there, name)]
+    unlisted = [name for name in open_to_all if not rights_on(there.acls, name)]
+    if flow.fences_writers:
+        return _fenced(flow, found, unlisted)
     notes = [_note(flow, others, names) for others, names in found.items()]
     if unlisted:
         notes.append(
             f"{listed(unlisted)} on {flow.target} lacks an ACL: with allow.everyone.if.no.acl.found each login may "
             f"write to it, and {_FOREIGN}"
         )
-    return notes
+    return [], notes
 
 
-def _writers(there: Inventory, remote: TopicName, login: str) -> tuple[str, ...]:
-    """The logins other than `login` that an ACL lets write to a topic, in order."""
-    allowed = {
-        acl.principal
-        for acl in there.acls or ()
-        if acl.resource == ResourceType.TOPIC
-        and covers(acl, remote)
-        and acl.permission == AclPermissionType.ALLOW
-        and acl.operation in (AclOperation.WRITE, AclOperation.ALL)
-        and acl.principal != login
-    }
-    return tuple(sorted(one for one in allowed if not forbidden(there.acls or (), one, remote, AclOperation.WRITE)))
+def _fenced(
+    flow: FlowSettings, found: Mapping[tuple[str, ...], Sequence[TopicName]], unlisted: Sequence[TopicName]
+) -> tuple[list[Problem], list[str]]:
+    """The effect of the flow's fence on topics by their other writers, and on topics that lack an ACL."""
+    problems = [
+        Problem("offsets", _note(flow, others, names), _FENCE) for others, names in found.items() if EVERYBODY in others
+    ]
+    notes = [
+        f"a run denies WRITE on {listed(names)} on {flow.target} to {listed(others)}, until it ends"
+        for others, names in found.items()
+        if EVERYBODY not in others
+    ]
+    if unlisted:
+        notes.append(
+            f"{listed(unlisted)} on {flow.target} lacks an ACL: with allow.everyone.if.no.acl.found a run leaves each "
+            "operation except WRITE open to all, until it ends"
+        )
+    return problems, notes
 
 
-def _has_acl(there: Inventory, remote: TopicName) -> bool:
-    return any(acl.resource == ResourceType.TOPIC and covers(acl, remote) for acl in there.acls or ())
+def fence_right(flow: FlowSettings, there: Inventory, lacks: Callable[[str, str, str], RefusedError]) -> list[Problem]:
+    """The missing right to keep other writers from the remote topics; empty if the right is there, or unknown."""
+    if not flow.fences_writers or there.may(AclOperation.ALTER) is not False:
+        return []
+    return [Problem.of("permission", lacks("ALTER", "the cluster", "keeping other writers from remote topics"))]
 
 
 def _note(flow: FlowSettings, others: Sequence[str], names: Sequence[TopicName]) -> str:

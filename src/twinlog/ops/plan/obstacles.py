@@ -14,7 +14,7 @@ from twinlog.kafka.protocol import error_codes
 from twinlog.mirror.offsets.positions import Position
 from twinlog.mirror.topics.changes import TopicChanges, TopicPair
 from twinlog.mirror.topics.internal_topics import exact_maps, internal_topics, offset_syncs, positions
-from twinlog.model.acls import EVERY_TOPIC, Acl, AclOperation, AclPermissionType, PatternType, ResourceType
+from twinlog.model.acls import AclOperation, forbidden
 from twinlog.model.amounts import counted, shown_bytes
 from twinlog.model.groups import GROUPS_TOPIC
 from twinlog.model.topics import MAX_MESSAGE_BYTES, ConfigEntry, Disk, Topic, largest_batch, listed, value_of
@@ -26,8 +26,6 @@ from twinlog.settings.flow import ClientSettings, FlowSettings
 RETENTION = "retention.ms"
 
 _Configs = Mapping[TopicName, Sequence[ConfigEntry]]
-
-EVERYBODY = "User:*"
 
 Lacks = Callable[[str, str, str], RefusedError]
 """`ClusterClient.lacks`: operation, resource and purpose to the sentence that a run would log."""
@@ -248,30 +246,6 @@ def _lacks(target: ClusterAdmin, operation: str, kind: str, names: Sequence[str]
     if not names:
         return []
     return [Problem.of("permission", target.client.lacks(operation, f"{kind} {listed(names)}", purpose))]
-
-
-def forbidden(acls: Iterable[Acl], principal: str, topic: TopicName, operation: AclOperation) -> bool:
-    """Whether ACLs keep `principal` from an operation on `topic` (rules of Kafka class StandardAuthorizerData).
-
-    If a topic lacks ACLs, the brokers' `allow.everyone.if.no.acl.found` decides; it is unreadable, so the result is
-    False. A right for a single host counts as a right for every host.
-    """
-    here = [acl for acl in acls if acl.resource == ResourceType.TOPIC and covers(acl, topic)]
-    mine = [
-        acl
-        for acl in here
-        if acl.principal in (principal, EVERYBODY) and acl.operation in (operation, AclOperation.ALL)
-    ]
-    if any(acl.permission == AclPermissionType.DENY and acl.host == "*" for acl in mine):
-        return True
-    return bool(here) and not any(acl.permission == AclPermissionType.ALLOW for acl in mine)
-
-
-def covers(acl: Acl, topic: TopicName) -> bool:
-    """Whether the name of a right on topics is the name, or a prefix of the name, of a topic."""
-    if acl.pattern == PatternType.PREFIXED:
-        return topic.startswith(acl.name)
-    return acl.name in (topic, EVERY_TOPIC)
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ from twinlog.ops.inventory import Content, Inventory, read_inventory
 from twinlog.ops.plan.deciding import PlanFindings, PlannedChanges
 from twinlog.ops.plan.flow_plan import ExcludedTopic, FlowPlan, GroupPlan, NewRemoteTopic, Problem
 from twinlog.ops.plan.groups import FlowCopies, plan_groups
-from twinlog.ops.plan.kept_offsets import marker_right, other_writers, sample_logs, unkept_offsets
+from twinlog.ops.plan.kept_offsets import fence_right, marker_right, other_writers, sample_logs, unkept_offsets
 from twinlog.ops.plan.obstacles import (
     ClusterRights,
     after_last_copy,
@@ -258,7 +258,8 @@ class FlowPlanner:
             samples = {}
             findings.notes.append(f"the last records of topics that keep their offsets are unread: {error}")
         findings.add(*unkept_offsets(flow, pairs, here, there.logs, positions, samples))
-        findings.notes += other_writers(flow, pairs, there, principal(flow.producer.client))
+        findings.add(*other_writers(flow, pairs, there, principal(flow.producer.client)))
+        findings.add(fence_right(flow, there, self._target.client.lacks))
         if any(sample.markers for sample in samples.values()):
             findings.add(marker_right(there, self._target.client.lacks))
 

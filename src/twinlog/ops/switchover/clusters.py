@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from twinlog.clock import Clock, wall_ms
@@ -16,6 +17,7 @@ from twinlog.kafka.admin.users import supports_quotas
 from twinlog.mirror.heartbeats import HeartbeatTopics
 from twinlog.mirror.offsets.position_store import PositionStore
 from twinlog.mirror.topics.checks import common_broker
+from twinlog.mirror.topics.writer_fence import WriterFence
 from twinlog.mirror.topology.topology import topology_of
 from twinlog.model.groups import TWINLOG_PROTOCOL, GroupListing
 from twinlog.model.topics import Topic, listed
@@ -384,6 +386,19 @@ class LiveClusters:
     def fence_holds(self, plan: Data) -> bool:
         self._require_source()
         return holds_everywhere(self.source, plan)
+
+    def open_copies(self, topics: Collection[MovedTopic]) -> None:
+        """Lift the fence of the flow. The flow back may raise its own fence again, if its target answers."""
+        names = [topic.name for topic in topics if topic.keeps_name]
+        if names and self._flow.fences_writers:
+            WriterFence(self._flow, self.target).open_to_producers(names)
+        if names and self._back.fences_writers:
+            with suppress(ClusterError):
+                WriterFence(self._back, self.source).expect_copies(names)
+
+    def close_copies(self, topics: Collection[MovedTopic]) -> None:
+        if self._flow.fences_writers:
+            WriterFence(self._flow, self.target).expect_copies([topic.name for topic in topics])
 
     def lift_fence(self, plan: Data, side: Side) -> None:
         if side == "source":

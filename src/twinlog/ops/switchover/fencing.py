@@ -17,7 +17,17 @@ from twinlog.kafka.admin.acls import (
 )
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.admin.users import alter_producer_quotas, describe_producer_quotas
-from twinlog.model.acls import EVERY_TOPIC, AclOperation, AclPermissionType, PatternType, TopicAcl
+from twinlog.model.acls import (
+    ANYWHERE,
+    EVERY_TOPIC,
+    EVERYBODY,
+    AclOperation,
+    AclPermissionType,
+    PatternType,
+    TopicAcl,
+    acls_data,
+    acls_of,
+)
 from twinlog.model.quotas import EVERY_USER, Quota, QuotaEntity
 from twinlog.model.topic_names import HeartbeatNames
 from twinlog.model.topics import listed
@@ -25,7 +35,6 @@ from twinlog.model.types import TopicName
 from twinlog.ops.switchover.model import Data, FenceMethod, NotReadyError
 from twinlog.settings.flow import ClientSettings, FlowSettings
 
-EVERYONE, ANYWHERE = "User:*", "*"
 FIRST_RATE, RATE, UNLIMITED = 1000.0, 10.0, 1e15
 """Bytes per second; a broker treats `UNLIMITED` as no limit."""
 
@@ -74,7 +83,7 @@ def denials(
     for topic in sorted(topics):
         own = any(_of_flows(other, heartbeats) and other.startswith(topic) for other in others)
         pattern = PatternType.PREFIXED if carried and not own else PatternType.LITERAL
-        deny = TopicAcl(topic, EVERYONE, ANYWHERE, AclOperation.WRITE, AclPermissionType.DENY, pattern)
+        deny = TopicAcl(topic, EVERYBODY, ANYWHERE, AclOperation.WRITE, AclPermissionType.DENY, pattern)
         if open_without_acls and not any(_concerns(acl, topic) for acl in lasting):
             wanted.append(replace(deny, operation=AclOperation.ALL, permission=AclPermissionType.ALLOW))
         wanted.append(deny)
@@ -183,36 +192,6 @@ def with_left(plan: Data, left: Data) -> Data:
             more = [one for one in left[part] if (one["user"], one["client"]) not in known]
             found[part] = plan.get(part, []) + more
     return found
-
-
-def acls_data(acls: Iterable[TopicAcl]) -> list[Data]:
-    """Rights as values of JSON."""
-    return [
-        {
-            "topic": acl.topic,
-            "principal": acl.principal,
-            "host": acl.host,
-            "operation": int(acl.operation),
-            "permission": int(acl.permission),
-            "pattern": int(acl.pattern),
-        }
-        for acl in acls
-    ]
-
-
-def acls_of(data: Iterable[Data]) -> list[TopicAcl]:
-    """The rights that `acls_data` made."""
-    return [
-        TopicAcl(
-            TopicName(one["topic"]),
-            one["principal"],
-            one["host"],
-            one["operation"],
-            one["permission"],
-            one["pattern"],
-        )
-        for one in data
-    ]
 
 
 def quotas_data(quotas: Iterable[Quota]) -> list[Data]:

@@ -15,6 +15,7 @@ from twinlog.mirror.offsets.translator import Translator
 from twinlog.mirror.topics.acls import AclSync
 from twinlog.mirror.topics.configs import ConfigSync
 from twinlog.mirror.topics.internal_topics import TopicBounds
+from twinlog.mirror.topics.writer_fence import WriterFence
 from twinlog.model.types import SourceOffset
 from twinlog.settings.flow import FlowSettings
 from twinlog.worker.periodic import PeriodicJob, PeriodicJobs
@@ -25,6 +26,7 @@ from twinlog.worker.topics.topic_refresh import TopicRefresh
 
 JOIN_S = 300.0
 PIN_S = 10.0
+FENCE_S = 30.0
 BOUND_S = 600.0
 """Seconds between two searches for internal topics that were missing before."""
 
@@ -129,6 +131,20 @@ def begin_keeping_in_step(
         settings.sync_topic_acls_interval_s,
         way_out=f"{settings.switch('sync_topic_acls_interval_s')} = false leaves them as they are",
     )
+    if settings.fences_writers:
+        fence = WriterFence(settings, target)
+
+        def keep_writers_away() -> str | None:
+            return fence.keep([pair.remote for pair in topics.pairs if settings.keeps_offsets(pair.source.name)])
+
+        jobs.begin(
+            "keep other writers from remote topics",
+            keep_writers_away,
+            FENCE_S,
+            way_out=f"{settings.key('fence_writers')} = false leaves them open",
+            message_id="TW-ACL-05",
+            last_step=fence.lift,
+        )
     return job
 
 

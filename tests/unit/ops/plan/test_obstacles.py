@@ -9,7 +9,7 @@ import pytest
 from tests.unit.worker.topics.test_topic_conflicts import flow
 from twinlog.mirror.offsets.positions import Position
 from twinlog.mirror.topics.changes import TopicPair
-from twinlog.model.acls import Acl, AclOperation, AclPermissionType, PatternType, ResourceType
+from twinlog.model.acls import Acl, AclOperation, AclPermissionType, PatternType, ResourceType, forbidden
 from twinlog.model.amounts import shown_bytes
 from twinlog.model.topics import ConfigEntry, ConfigSource, Disk, Topic
 from twinlog.model.types import Alias, SourceOffset, TargetOffset, TopicName, TopicPartition
@@ -17,7 +17,6 @@ from twinlog.ops.inventory import LogOffsets
 from twinlog.ops.plan.obstacles import (
     after_last_copy,
     colliding,
-    forbidden,
     shorter_retention,
     too_full,
     too_small_limits,

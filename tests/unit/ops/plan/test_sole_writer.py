@@ -13,6 +13,7 @@ from twinlog.model.acls import EVERY_TOPIC, Acl, AclOperation, AclPermissionType
 from twinlog.model.topics import Topic
 from twinlog.model.types import TopicName
 from twinlog.ops.inventory import Inventory
+from twinlog.ops.plan.flow_plan import Problem
 from twinlog.ops.plan.kept_offsets import other_writers
 from twinlog.settings.flow import OffsetsMode
 from twinlog.settings.per_topic import PerTopic
@@ -30,10 +31,18 @@ def acl(
     return Acl(ResourceType.TOPIC, name, principal, "*", operation, permission, pattern)
 
 
-def noted(*acls: Acl, offsets: OffsetsMode = "identical", topics: Sequence[str] = ("t",)) -> list[str]:
-    settings = replace(flow("a", "b"), offsets=PerTopic(offsets))
+def found(
+    *acls: Acl, offsets: OffsetsMode = "identical", topics: Sequence[str] = ("t",), fence: bool = False
+) -> tuple[list[Problem], list[str]]:
+    settings = replace(flow("a", "b"), offsets=PerTopic(offsets), fence_writers=fence)
     pairs = [TopicPair(Topic(TopicName(name), 1), TopicName(f"a.{name}")) for name in topics]
     return other_writers(settings, pairs, Inventory("b", None, (1,), acls=acls), OWN)
+
+
+def noted(*acls: Acl, offsets: OffsetsMode = "identical", topics: Sequence[str] = ("t",)) -> list[str]:
+    problems, notes = found(*acls, offsets=offsets, topics=topics)
+    assert problems == []
+    return notes
 
 
 @pytest.mark.parametrize(
@@ -89,5 +98,25 @@ def test_a_topic_without_an_acl_may_be_open_to_all() -> None:
 def test_unknown_acls_are_told() -> None:
     settings = replace(flow("a", "b"), offsets=PerTopic("identical"))
     pair = TopicPair(Topic(TopicName("t"), 1), TopicName("a.t"))
-    (note,) = other_writers(settings, [pair], Inventory("b", None, (1,)), OWN)
+    problems, (note,) = other_writers(settings, [pair], Inventory("b", None, (1,)), OWN)
+    assert problems == []
     assert note.startswith("the ACLs of b are unknown, or it has no authorizer: keep other producers away from a.t")
+
+
+def test_a_fence_is_told() -> None:
+    problems, notes = found(acl("User:app", name=EVERY_TOPIC), topics=("t", "u"), fence=True)
+    assert (problems, notes) == ([], ["a run denies WRITE on a.t, a.u on b to User:app, until it ends"])
+    problems, notes = found(fence=True)
+    assert problems == []
+    assert notes[0].endswith("a run leaves each operation except WRITE open to all, until it ends")
+
+
+def test_what_a_fence_cannot_deny_is_a_problem() -> None:
+    (problem,), notes = found(acl("User:*"), fence=True)
+    assert (problem.id, notes) == ("TW-ACL-05", [])
+    assert "remove the ACL of User:*" in problem.text
+    settings = replace(flow("a", "b"), offsets=PerTopic("identical"), fence_writers=True)
+    pair = TopicPair(Topic(TopicName("t"), 1), TopicName("a.t"))
+    (problem,), notes = other_writers(settings, [pair], Inventory("b", None, (1,)), OWN)
+    assert (problem.id, notes) == ("TW-ACL-05", [])
+    assert problem.text.endswith("a->b.twinlog.fence.writers = true needs ACLs")

@@ -96,6 +96,8 @@ class Brokers:
     created: set[str] = field(default_factory=set)
     seeded: dict[tuple[Side, TopicPartition], int] = field(default_factory=dict)
     lifts: list[Side] = field(default_factory=list)
+    open_copies: list[str] = field(default_factory=list)
+    """The topics on the target that the flow keeps no producer from."""
     open_txn: int = 0
     """For so many looks a transaction is open."""
     stops_when_fenced: bool = False
@@ -287,6 +289,16 @@ class ScriptedWorld:
         if side == "source":
             self.brokers.fenced = False
         self.brokers.lifts.append(side)
+        self._kill.afterwards()
+
+    def open_copies(self, topics: Collection[MovedTopic]) -> None:
+        self._kill.before()
+        self.brokers.open_copies = [topic.name for topic in topics if topic.keeps_name]
+        self._kill.afterwards()
+
+    def close_copies(self, topics: Collection[MovedTopic]) -> None:
+        self._kill.before()
+        self.brokers.open_copies = []
         self._kill.afterwards()
 
     def read_fence(self) -> Data | None:

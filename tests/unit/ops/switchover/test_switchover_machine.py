@@ -58,6 +58,7 @@ def require_moved(brokers: Brokers) -> None:
     assert [(row["end"], row["copied"], row["to_end"] - 1000) for row in rows] == [
         (brokers.logs[where],) * 3 for where in (P0, P1)
     ]
+    assert brokers.open_copies == (["orders"] if brokers.keeps_names else [])
     if brokers.keeps_names:
         assert brokers.seeded == {("source", where): end + 1000 for where, end in brokers.logs.items()}
     else:
@@ -98,6 +99,7 @@ def test_undone_at_any_point_producers_write_again_and_the_next_one_works() -> N
         assert undone.run is not None
         assert undone.run.state is SwitchoverState.ABORTED
         assert not brokers.fenced
+        assert brokers.open_copies == []
         assert brokers.noted_fence is None
         machine(brokers).run(PLANNED)
         require_moved(brokers)

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
+from tests.unit.worker.topics.test_topic_conflicts import flow
+from twinlog.clock import SYSTEM
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.mirror.offsets.map_store import MapStore
 from twinlog.model.types import TopicName, TopicPartition
-from twinlog.worker.flow.flow_jobs import begin_joining_segments
+from twinlog.settings.per_topic import PerTopic
+from twinlog.worker.flow.flow_jobs import begin_joining_segments, begin_keeping_in_step
 from twinlog.worker.periodic import PeriodicJobs
+from twinlog.worker.topics.topic_refresh import TopicRefresh
 
 LIVING, GONE, LEADERLESS = (TopicPartition(TopicName(name), 0) for name in ("living", "gone", "leaderless"))
 
@@ -33,3 +38,28 @@ def test_maps_of_topics_that_are_gone_are_kept_small_too() -> None:
     )
     begun[0]()
     assert joined == [{LIVING: 7, GONE: 0}]
+
+
+def test_other_writers_are_kept_away_only_if_asked() -> None:
+    """The fence is lifted when the flow ends."""
+    begun: dict[str, Mapping[str, Any]] = {}
+
+    def begin(what: str, step: Callable[[], object], interval_s: float, **how: Any) -> None:
+        begun[what] = how
+
+    plain = flow("a", "b")
+    for fences, offsets in ((True, "translated"), (False, "identical"), (True, "identical")):
+        assert begun.keys() <= {"keep the settings of remote topics in step", "carry ACLs over"}
+        settings = replace(plain, fence_writers=fences, offsets=PerTopic(offsets))
+        admin = cast(ClusterAdmin, SimpleNamespace(client=SimpleNamespace(), clock=SYSTEM))
+        begin_keeping_in_step(
+            cast(PeriodicJobs, SimpleNamespace(begin=begin)),
+            settings,
+            admin,
+            admin,
+            cast(TopicRefresh, SimpleNamespace(leaves_out=None)),
+        )
+    how = begun["keep other writers from remote topics"]
+    assert how["message_id"] == "TW-ACL-05"
+    assert how["last_step"] is not None
+    assert "a->b.twinlog.fence.writers = false" in how["way_out"]

@@ -112,6 +112,12 @@ class SwitchoverClusters(Protocol):
     def lift_fence(self, plan: Data, side: Side) -> None:
         """Restore the settings that a fence changed on a cluster."""
 
+    def open_copies(self, topics: Collection[MovedTopic]) -> None:
+        """Lift the fence of the flow (`twinlog.fence.writers`): producers write after the copies of these topics."""
+
+    def close_copies(self, topics: Collection[MovedTopic]) -> None:
+        """The flow may raise its fence again."""
+
     def read_fence(self) -> Data | None:
         """The fence that an earlier move left on the target."""
 

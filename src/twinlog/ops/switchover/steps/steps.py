@@ -252,7 +252,13 @@ def open_target(context: StepContext) -> Data:
     if plan:
         context.world.lift_fence(plan, "target")
         context.world.note_fence(None, "target")
+    context.world.open_copies(context.topics)
     return {"lifted": bool(plan)}
+
+
+def close_target(context: StepContext) -> None:
+    """Let the flow keep producers from its copies again."""
+    context.world.close_copies(context.topics)
 
 
 def close(context: StepContext) -> Data:
@@ -274,7 +280,7 @@ STEPS: Mapping[str, Step] = {
         Step("groups", "commit the offsets of groups on the target", sync_groups),
         Step("prove", "show that all records are on the target", prove),
         Step("seed", "write down where the way back begins", seed, begin_seed),
-        Step("open", "let producers write to the target", open_target, begin_open),
+        Step("open", "let producers write to the target", open_target, begin_open, close_target),
         Step("watch", "producers may go on; see that the source stays still", watch),
         Step("close", "end the switchover before", close),
     )

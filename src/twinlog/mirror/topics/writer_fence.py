@@ -1,0 +1,214 @@
+"""Keeps other logins from remote topics with the offsets of their sources: a foreign record would take such an offset.
+
+A DENY overrules each ALLOW, also of the flow itself, so each other login that may write gets a DENY of its own. A topic
+without ACLs that is open to all (`allow.everyone.if.no.acl.found`) gets ACLs that keep every operation open to all
+except WRITE. A note on the target names these ACLs before they are created: the next process of the flow, or a
+switchover, removes exactly these.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from twinlog.errors import ClusterError, RefusedError
+from twinlog.kafka.admin.acls import (
+    create_topic_acls,
+    delete_topic_acls,
+    describe_acls,
+    everyone_allowed_without_acls,
+)
+from twinlog.kafka.admin.cluster import ClusterAdmin
+from twinlog.kafka.consumer.topic_reader import TopicReader
+from twinlog.kafka.net.connections import principal
+from twinlog.kafka.record.last_records import LastRecords
+from twinlog.mirror.topics.internal_topics import CompactedTopic, control
+from twinlog.model.acls import (
+    ANYWHERE,
+    EVERYBODY,
+    Acl,
+    AclOperation,
+    AclPermissionType,
+    ResourceType,
+    TopicAcl,
+    acls_data,
+    acls_of,
+    allowed_writers,
+    rights_on,
+)
+from twinlog.model.compact_json import ascii_json, object_of
+from twinlog.model.topics import listed
+from twinlog.model.types import TopicName
+from twinlog.settings.flow import FlowSettings
+
+log = logging.getLogger(__name__)
+
+_OPEN_TO_ALL = (
+    AclOperation.READ,
+    AclOperation.CREATE,
+    AclOperation.DELETE,
+    AclOperation.ALTER,
+    AclOperation.DESCRIBE_CONFIGS,
+    AclOperation.ALTER_CONFIGS,
+)
+"""READ includes DESCRIBE."""
+
+
+@dataclass(frozen=True, slots=True)
+class FenceNote:
+    """The ACLs of a flow's fence, and the remote topics that a switchover has opened to producers."""
+
+    acls: tuple[TopicAcl, ...] = ()
+    opened: frozenset[TopicName] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class SoleWriter:
+    """The ACLs by which `login` is the only writer of topics, and the reasons for topics that stay open."""
+
+    acls: tuple[TopicAcl, ...]
+    open_topics: tuple[str, ...]
+
+
+def sole_writer(
+    acls: Collection[Acl], topics: Iterable[TopicName], login: str, *, open_without_acls: bool
+) -> SoleWriter:
+    """The ACLs that deny WRITE on topics to every login except `login`, by the present `acls` of the cluster.
+
+    Super users are out of reach: brokers ignore ACLs for super users.
+    """
+    wanted: list[TopicAcl] = []
+    everybody: list[TopicName] = []
+    for topic in topics:
+        writers = allowed_writers(acls, topic)
+        if EVERYBODY in writers:
+            everybody.append(topic)
+        elif not rights_on(acls, topic):
+            if open_without_acls:
+                allow = TopicAcl(topic, EVERYBODY, ANYWHERE, AclOperation.READ, AclPermissionType.ALLOW)
+                wanted += [replace(allow, operation=operation) for operation in _OPEN_TO_ALL]
+                wanted.append(replace(allow, principal=login, operation=AclOperation.WRITE))
+        else:
+            deny = TopicAcl(topic, "", ANYWHERE, AclOperation.WRITE, AclPermissionType.DENY)
+            wanted += [replace(deny, principal=one) for one in sorted(writers - {login})]
+    reasons = []
+    if everybody:
+        text = f"an ACL lets {EVERYBODY} write to {listed(everybody)}, and a DENY would concern the flow, too"
+        reasons.append(f"{text}; remove this ACL")
+    return SoleWriter(tuple(wanted), tuple(reasons))
+
+
+class WriterFence:
+    """The fence of a flow on its target. Used by a single thread at a time.
+
+    All methods raise ClusterError if the target is silent, and RefusedError for a missing right: DESCRIBE and ALTER on
+    the cluster, and the rights on the topic for requests about single topics.
+    """
+
+    def __init__(self, settings: FlowSettings, target: ClusterAdmin) -> None:
+        self._flow = settings.name
+        self._login = principal(settings.producer.client)
+        self._login_is_known = settings.producer.client.sasl_username is not None
+        self._target = target
+        topic = control(settings)
+        self._topic = CompactedTopic(settings.name, target, topic, "ACLs of the flow")
+        self._reader = TopicReader(target, topic.name, optional=True)
+        # The process of the flow writes the first record, a switchover the second.
+        self._keys = ascii_json(["fence", settings.name]), ascii_json(["fence opened", settings.name])
+        self._acls_key, self._opened_key = self._keys
+        self._last: LastRecords = {}
+
+    def keep(self, remotes: Collection[TopicName]) -> str | None:
+        """Deny WRITE on remote topics to other logins; returns the reason for topics that stay open to them.
+
+        Topics that a switchover has opened to producers stay open.
+        """
+        note = self._remove_opened()
+        remotes = [one for one in remotes if one not in note.opened]
+        acls = self._target.call(describe_acls, self._target.client, ResourceType.TOPIC)
+        if acls is None:
+            raise RefusedError(f"cluster {self._target.alias} has no authorizer, so each login may write to it")
+        # Without SASL, or by a token, brokers may know the flow under another name, and a DENY would concern the flow.
+        strangers = [
+            one for one in remotes if not self._login_is_known and self._login not in allowed_writers(acls, one)
+        ]
+        if strangers:
+            raise RefusedError(
+                f"cluster {self._target.alias}: no ACL lets {self._login} write to {listed(strangers)}, so brokers may "
+                "know the flow under another name; grant WRITE to it by its name"
+            )
+        unlisted = any(not rights_on(acls, one) for one in remotes)
+        open_without_acls = unlisted and self._target.call(everyone_allowed_without_acls, self._target.client)
+        found = sole_writer(acls, remotes, self._login, open_without_acls=open_without_acls)
+        present = {acl.of_topic for acl in acls}
+        missing = tuple(acl for acl in found.acls if acl not in present)
+        reasons = list(found.open_topics)
+        if missing:
+            noted = [*note.acls, *(acl for acl in missing if acl not in note.acls)]
+            self._write(self._acls_key, {"acls": acls_data(noted)})
+            refused = self._target.call(create_topic_acls, self._target.client, missing)
+            reasons += [f"the ACL {acl} is refused: {refusal.text}" for acl, refusal in refused.items()]
+            created = [acl for acl in missing if acl not in refused]
+            if created:
+                log.info("%s: created %d ACLs: %s", self._flow, len(created), listed(map(str, created)))
+            # A switchover may have opened the topics between the two looks.
+            self._remove_opened()
+        return "; ".join(reasons) or None
+
+    def lift(self) -> None:
+        """Remove the ACLs of the fence: the flow ends."""
+        note = self._read()
+        self._note(note, self._remove(note.acls))
+
+    def open_to_producers(self, remotes: Collection[TopicName]) -> None:
+        """Remove the fence of remote topics, and keep the flow from a new fence until `expect_copies`.
+
+        For another process than that of the flow.
+        """
+        opened = self._read().opened | set(remotes)
+        self._write(self._opened_key, {"topics": sorted(opened)})
+        self._remove([acl for acl in self._read().acls if acl.topic in opened])
+
+    def expect_copies(self, remotes: Collection[TopicName]) -> None:
+        """The flow may raise its fence again: producers have left these remote topics."""
+        opened = self._read().opened
+        if not opened.isdisjoint(remotes):
+            self._write(self._opened_key, {"topics": sorted(opened - set(remotes))})
+
+    def _remove_opened(self) -> FenceNote:
+        note = self._read()
+        return self._note(note, self._remove([acl for acl in note.acls if acl.topic in note.opened]))
+
+    def _remove(self, acls: Collection[TopicAcl]) -> Collection[TopicAcl]:
+        if acls:
+            # A topic without its last ACL is open to all again, so the ACL for its readers goes last.
+            order = sorted(acls, key=lambda acl: acl.principal == EVERYBODY)
+            self._target.call(delete_topic_acls, self._target.client, order)
+            log.info("%s: removed %d ACLs of its fence", self._flow, len(order))
+        return acls
+
+    def _note(self, note: FenceNote, removed: Collection[TopicAcl]) -> FenceNote:
+        """Note that ACLs are removed; returns the note without them."""
+        if not removed:
+            return note
+        left = replace(note, acls=tuple(acl for acl in note.acls if acl not in removed))
+        self._write(self._acls_key, {"acls": acls_data(left.acls)})
+        return left
+
+    def _read(self) -> FenceNote:
+        self._reader.read_last(self._last)
+        found = {key: object_of(kept.value()) for key, kept in self._last.items() if key in self._keys}
+        self._last = {key: kept for key, kept in self._last.items() if key in self._keys}
+        acls, opened = (found.get(key, {}) for key in self._keys)
+        try:
+            return FenceNote(tuple(acls_of(acls.get("acls", []))), frozenset(opened.get("topics", [])))
+        except (KeyError, TypeError) as error:
+            raise ClusterError(
+                f"cluster {self._target.alias}: the note of the fence is malformed: {error!r}"
+            ) from error
+
+    def _write(self, key: bytes, value: Mapping[str, Any]) -> None:
+        self._topic.ensure(look=True)
+        self._topic.append([(key, ascii_json(value))])
