@@ -453,9 +453,12 @@ def crash_again_and_again(seed: int) -> None:
     with transactional_world(seed, brokers=2, producer=producer) as here:
         producers = [SourceProducer(here, number) for number in (7, 8, 9)]
         log = here.source.log(TOPIC)
+        if chance.random() < 0.1:
+            # The head takes several batches of fillers.
+            log.start = chance.randrange(1 << chance.randrange(19))
         draw_traffic(here, chance, producers, chance.randrange(1, 40))
         if chance.random() < 0.4:
-            log.delete_before(chance.randrange(log.end + 1))
+            log.delete_before(chance.randrange(log.start, log.end + 1))
         elif log.batches and chance.random() < 0.5:
             plain = [batch.base_offset for batch, _ in log.batches if not batch.is_transactional]
             log.compact({offset for offset in plain if chance.random() < 0.4})
