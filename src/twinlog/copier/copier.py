@@ -268,7 +268,7 @@ class Copier:
             sequence=sequence,
             prepare=self._transform.make_preparer(grant) or prepare,
             queue=self._routes.hand_over(grant.remote),
-            proof=self.proofs.open_partition(grant, position, transactional=identity.transactional),
+            proof=self.proofs.open_partition(life, position, transactional=identity.transactional),
         )
         log.debug(
             "%s: %s begins at source offset %d, target offset %s",

@@ -141,6 +141,8 @@ class PartitionStarter:
         found = {grant: resolved.positions[grant.source] for grant in grants if grant.source in resolved.positions}
         for grant, position in found.items():
             unaccepted = self._unaccepted_difference(grant, position)
+            if unaccepted is None and grant.source in resolved.differences:
+                unaccepted = self._new_difference(grant, resolved.differences[grant.source])
             if unaccepted is not None and (life := self.remove_waiting(grant.source)) is not None:
                 self._refused(life, unaccepted)
         stored = await self._store({grant: found[grant] for grant in self._still(found)}, resolved)
@@ -166,6 +168,19 @@ class PartitionStarter:
             target_offset=stored.difference,
         )
 
+    def _new_difference(self, grant: Grant, error: DifferenceError) -> DifferenceError | None:
+        """Count a difference that was found after the stored position; None if the policy asks for a report alone."""
+        known = None if grant.position is None else grant.position.difference
+        if known != error.target_offset:
+            self._context.tally.add_difference(error.kind)
+        if self._context.settings.held_policy("difference", grant.source.topic) != "report":
+            return error
+        if known != error.target_offset:
+            self._context.report_event("difference", error.message)
+        if (life := self.waiting.get(grant.source)) is not None:
+            life.note_difference(error)
+        return None
+
     async def _find(self, grants: Sequence[Grant], *, refreshed: bool) -> StartPosition:
         """Find the start positions. A missing permission for a topic holds only the topic's partitions back."""
         try:
@@ -178,7 +193,7 @@ class PartitionStarter:
         middle = len(grants) // 2
         found = await self._find(grants[:middle], refreshed=refreshed)
         rest = await self._find(grants[middle:], refreshed=refreshed)
-        return StartPosition(found.positions | rest.positions, found.errors | rest.errors, found.runs | rest.runs)
+        return found.joined(rest)
 
     async def _store(self, found: Mapping[Grant, Position], resolved: StartPosition) -> dict[TopicPartition, Position]:
         """Store start positions with their writers; returns the positions as they were stored. Raises ClusterError.

@@ -8,13 +8,13 @@ from contextlib import suppress
 
 from twinlog.copier.memory import CopierMemory
 from twinlog.copier.partition.context import CopierContext
+from twinlog.copier.partition.life import PartitionLife
 from twinlog.copier.partition.partition import PartitionCopy
 from twinlog.copier.proof.comparing import ProofDifference
 from twinlog.copier.proof.notes import PartitionProof, ProofNotes
 from twinlog.copier.proof.prover import CopyView, Prover
 from twinlog.kafka.net.frame_memory import FrameMemory
 from twinlog.kafka.net.loop import Loop
-from twinlog.lease.messages import Grant
 from twinlog.log_once import LogOnce
 from twinlog.mirror.offsets.positions import Position
 from twinlog.model.types import TopicPartition
@@ -60,8 +60,9 @@ class CopierProofs:
         """The processor time of the prover's thread so far, in seconds."""
         return 0.0 if self._prover is None else self._prover.busy_s
 
-    def open_partition(self, grant: Grant, position: Position, *, transactional: bool) -> PartitionProof | None:
+    def open_partition(self, life: PartitionLife, position: Position, *, transactional: bool) -> PartitionProof | None:
         """Begin to prove a partition that is copied from `position` on; None for other topics."""
+        grant = life.grant
         settings, source = self._context.settings, grant.source
         if grant.heartbeats or not settings.proves(source.topic):
             return None
@@ -72,6 +73,7 @@ class CopierProofs:
             transactional=transactional,
             markers=transactional or settings.keeps_offsets(source.topic),
             reports=settings.held_policy("difference", source.topic) == "report",
+            difference=life.difference,
         )
         self._call_prover(lambda prover: prover.add_partition(source, proof))
         return proof

@@ -160,6 +160,9 @@ class Recovery:
             found, runs = resolved.positions.get(grant.source), resolved.runs.get(grant.source, ())
             if found is None:
                 return False
+            difference = resolved.differences.get(grant.source)
+            if difference is not None and not part.take_difference(difference):
+                return False
         else:
             while part.queue.in_flight:
                 await self._moved.wait(0.05)

@@ -17,7 +17,7 @@ from twinlog.copier.partition.life import PartitionLife, PartitionPhase
 from twinlog.copier.partition.partition import PartitionCopy
 from twinlog.copier.partition.routes import Routes
 from twinlog.copier.producers import CopierProducer
-from twinlog.errors import TwinlogError
+from twinlog.errors import DifferenceError, TwinlogError
 from twinlog.kafka.consumer.partition_reader import SourceReader
 from twinlog.kafka.net.contact import throttles
 from twinlog.kafka.protocol.offsets import LATEST
@@ -182,8 +182,11 @@ class CopierHeldPartitions:
         if self._stops_flow(error, life.source):
             self._context.listener.report_failure(life.source, error)
         else:
-            position = life.grant.position
-            self._hold(life, error, Position(SourceOffset(-1), None) if position is None else position)
+            position = life.grant.position or Position(SourceOffset(-1), None)
+            if isinstance(error, DifferenceError):
+                # The driver grants the partition again with this position, and the difference counts once.
+                position = replace(position, difference=TargetOffset(error.target_offset))
+            self._hold(life, error, position)
 
     def _stops_flow(self, error: TwinlogError, source: TopicPartition) -> bool:
         """Whether an error of a partition stops its whole flow: by its kind, or by the policy for the topic."""

@@ -222,16 +222,17 @@ class CopyState:
         """The target took an append, so the trouble is over."""
         self.trouble = None
 
-    def report_difference(self, error: DifferenceError) -> bool:
-        """Count a difference between built batches and their originals; under the policy `report` an event reports it.
+    def report_difference(self, error: DifferenceError, *, named: bool = False) -> bool:
+        """Count a difference that was found beside the prover; under the policy `report` an event reports it.
 
-        Returns whether the policy is `report`; otherwise the caller fails the partition.
+        A `named` error begins with the name of the partition. Returns whether the policy is `report`; otherwise the
+        caller fails the partition.
         """
         self._context.tally.add_difference(error.kind)
         proof = self.copied.proof
         if proof is None or not proof.reports:
             return False
-        self._context.report_event("difference", f"{self.source}: {error.message}")
+        self._context.report_event("difference", error.message if named else f"{self.source}: {error.message}")
         return True
 
     def fail_partition(self, error: TwinlogError) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
 
-from twinlog.errors import TwinlogError
+from twinlog.errors import DifferenceError, TwinlogError
 from twinlog.lease.messages import Grant
 from twinlog.model.types import SourceOffset, TopicPartition
 
@@ -45,14 +45,18 @@ _NEXT = {
 
 
 class PartitionLife:
-    """The phase of a granted partition, and the final `error` of the partition, if it has failed."""
+    """The phase of a granted partition, and the final `error` of the partition, if it has failed.
 
-    __slots__ = ("error", "grant", "phase")
+    `difference` was found before the partition begins, and reported; None without a difference.
+    """
+
+    __slots__ = ("difference", "error", "grant", "phase")
 
     def __init__(self, grant: Grant) -> None:
         self.grant = grant
         self.phase = PartitionPhase.BEGINNING
         self.error: TwinlogError | None = None
+        self.difference: DifferenceError | None = None
 
     @property
     def source(self) -> TopicPartition:
@@ -71,6 +75,10 @@ class PartitionLife:
     def fail(self, error: TwinlogError) -> None:
         """Note the final error of the partition."""
         self.error = error
+
+    def note_difference(self, error: DifferenceError) -> None:
+        """Note a difference that was reported before the partition begins."""
+        self.difference = error
 
     def enter_phase(self, phase: PartitionPhase) -> None:
         """Change to the next phase; the present phase may be repeated. Raises AssertionError for any other change."""

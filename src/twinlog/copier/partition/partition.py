@@ -239,6 +239,19 @@ class PartitionCopy:
         self.copied.mark_difference(TargetOffset(error.target_offset))
         self.fail_partition(error)
 
+    def take_difference(self, error: DifferenceError) -> bool:
+        """Count a difference that was found beside the prover; returns whether the partition is copied on.
+
+        A difference that the prover has counted is left out.
+        """
+        proof = self.copied.proof
+        if proof is None or proof.proven.difference_target == error.target_offset:
+            return True
+        if self.state.report_difference(error, named=True):
+            return True
+        self.hold_difference(error)
+        return False
+
     def take_runs(self) -> list[CopiedRun]:
         """Source and target offsets of the records acknowledged since the last call."""
         return self.copied.runs.take_runs()

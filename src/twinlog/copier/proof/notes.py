@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from twinlog.errors import DifferenceError
 from twinlog.kafka.producer.appends import Append
 from twinlog.kafka.producer.proof import EMPTY_CHAIN, Element, extend_chain
 from twinlog.lease.progress import DifferenceKind
@@ -194,6 +195,7 @@ class PartitionProof:
         transactional: bool,
         markers: bool,
         reports: bool,
+        difference: DifferenceError | None = None,
     ) -> None:
         self._all = notes
         self.remote = remote
@@ -202,8 +204,16 @@ class PartitionProof:
         self.begin = position.next_target
         """The target offset of the first record in the proof; None until the first append of a new topic."""
         first = _NO_TARGET if self.begin is None else self.begin
-        proven = Proven(position.next_source, first)
-        self.proven = self.begin_range(proven, position.next_source, first)
+        proven = self.begin_range(Proven(position.next_source, first), position.next_source, first)
+        self._told = proven
+        if difference is not None:
+            proven = proven._replace(
+                differences=1,
+                difference_kind="foreign",
+                difference_source=SourceOffset(difference.source_offset),
+                difference_target=TargetOffset(difference.target_offset),
+            )
+        self.proven = proven
         self.waiting: deque[Note] = deque()
         self._end = position.next_target
         self._transactional = transactional
@@ -211,7 +221,6 @@ class PartitionProof:
         self._uncommitted: list[Note] = []
         self._taken: Note | None = None
         self._cut: tuple[TargetOffset, SourceOffset] | None = None
-        self._told = self.proven
 
     # The copier's thread.
 
@@ -411,9 +420,19 @@ class ProofNotes:
         transactional: bool,
         markers: bool,
         reports: bool,
+        difference: DifferenceError | None = None,
     ) -> PartitionProof:
-        """Begin with the notes of a partition that is copied from `position` on."""
-        found = PartitionProof(self, remote, position, transactional=transactional, markers=markers, reports=reports)
+        """Begin with the notes of a partition that is copied from `position` on.
+
+        `difference` is a record of another program, which was found before that position.
+        """
+        found = PartitionProof(
+            *(self, remote, position),
+            transactional=transactional,
+            markers=markers,
+            reports=reports,
+            difference=difference,
+        )
         with self._lock:
             self._parts[source] = found
         return found

@@ -34,12 +34,16 @@ class RemoteLogBatches:
         self._chunks = chunks(client, partition, start, committed=False, known=True, first=first)
         self._batches: deque[tuple[memoryview, Batch]] = deque()
         self._end = end
+        self._open: dict[int, list[Batch]] = {}
+        """The batches of each producer's open transaction."""
+        self.committed: list[Batch] = []
+        """The batches of committed transactions so far."""
         self.first: Batch | None = None
         self.position = start
         """The offset after the last batch read; after the end, if the log grew meanwhile."""
 
     async def read_batch(self) -> tuple[memoryview, Batch] | None:
-        """Return a batch of records; None at the end."""
+        """Return a batch of records outside of transactions; None at the end."""
         while not self._batches and self.position < self._end:
             try:
                 fetched, go_on = await anext(self._chunks)
@@ -49,13 +53,21 @@ class RemoteLogBatches:
                 if batch.last_offset < self.position:
                     continue
                 self.first = self.first or batch
-                # The position counts the committed records of transactions; all other records of transactions were
-                # aborted.
-                if not batch.is_control and not batch.is_transactional:
+                # The position counts the committed records of the copier's transactions.
+                if batch.is_control:
+                    self._end_transaction(fetched.records, batch)
+                elif batch.is_transactional:
+                    self._open.setdefault(batch.producer_id, []).append(batch)
+                else:
                     self._batches.append((fetched.records[batch.start : batch.end], batch))
                 self.position = TargetOffset(batch.last_offset + 1)
             go_on(self.position)
         return self._batches.popleft() if self._batches else None
+
+    def _end_transaction(self, records: memoryview, marker: Batch) -> None:
+        batches = self._open.pop(marker.producer_id, [])
+        if batches and not is_abort_marker(records, marker):
+            self.committed += batches
 
     async def read_first_batch(self) -> None:
         """Read until the first batch is known."""

@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
+from typing import NamedTuple
 
 from twinlog.batches.prepare import prepare as unchanged
 from twinlog.copier.start.log_reader import RemoteLogBatches, chunks
@@ -65,6 +66,27 @@ class LogBounds:
         """The first remote offset to read."""
         assert position.next_target is not None
         return max(position.next_target, self.start)
+
+
+class ForeignRecord(NamedTuple):
+    """The first record of another program after a stored position, at target offset `target`.
+
+    `source` is the source offset after the copies before it.
+    """
+
+    source: SourceOffset
+    target: TargetOffset
+
+
+class Resumed(NamedTuple):
+    """The position after the records of a remote log, and the runs of the copies between both positions.
+
+    `foreign` is the first record that another program surely wrote there: its producer is another one.
+    """
+
+    position: Position
+    runs: list[CopiedRun]
+    foreign: ForeignRecord | None = None
 
 
 class _Expected:
@@ -123,6 +145,8 @@ class _Follower:
         logs: LogBounds,
         rules: CopyRules,
         prepare: Prepare,
+        *,
+        in_transactions: bool = False,
     ) -> None:
         self._client = client
         self._grant = grant
@@ -135,9 +159,12 @@ class _Follower:
         self._here: deque[tuple[SourceOffset, Body]] = deque()
         self._met = False
         self._writer = position.writer
+        self._certain = in_transactions or position.writer is not None
+        """Whether the producer of a batch shows that another program wrote it."""
         self._epoch = position.leader_epoch
         self.next_source = position.next_source
         self.runs = CopiedRuns()
+        self.foreign: ForeignRecord | None = None
         self._strange = False
         self._looks_ahead = prepare is unchanged and rules.leave_out
         self._begin: TargetOffset | None = TargetOffset(0)
@@ -224,11 +251,15 @@ class _Follower:
         begin = self._begin
         if self._is_of_another(batch):
             self._strange = True
+            self._note_foreign(batch.base_offset)
             return 0, batch.record_count
         if begin is None or batch.last_offset < begin:
-            # The producer id shows that the records are copies; the source has deleted their originals.
             self._strange = True
-            return (batch.record_count, 0) if self._is_ours(batch) else (0, batch.record_count)
+            if self._is_ours(batch):
+                # The producer id shows that the records are copies; the source has deleted their originals.
+                return batch.record_count, 0
+            self._note_strange(batch, batch.base_offset)
+            return 0, batch.record_count
         if not self._here:
             append = await self._expected.next()
             if append is not None and _same(view, batch, append):
@@ -248,7 +279,18 @@ class _Follower:
                 matched += 1
             else:
                 strange += 1
+                self._note_strange(batch, place)
         return matched, strange
+
+    def _note_strange(self, batch: Batch, place: int) -> None:
+        """Note a record that is no copy: a record of the copier's own producer may be a copy of a compacted record."""
+        if self._certain and not self._is_ours(batch):
+            self._note_foreign(place)
+
+    def _note_foreign(self, place: int) -> None:
+        """Note a record of another program; the first one of the log counts."""
+        if self.foreign is None:
+            self.foreign = ForeignRecord(self.next_source, TargetOffset(place))
 
     async def _meets(self, batch: Batch, timestamp: int, body: bytes) -> bool:
         """Whether a record of the target is a copy of the next record, or of a later record.
@@ -383,18 +425,20 @@ async def resume_after_log_end(
     rules: CopyRules,
     event: Callable[[str, str], None],
     prepare: Prepare = unchanged,
-) -> tuple[Position, list[CopiedRun]]:
+    *,
+    in_transactions: bool = False,
+) -> Resumed:
     """Return the position after the records of the remote log, and the runs of the found records.
 
     The position is at the end of the remote log, or later, and has the writer that the log shows. The runs are the
     records found between the given position and the returned position. The function reads the remote log from
     `position.next_target` on and the source from `position.next_source` on. A log that starts later is read from its
-    start. Raises ClusterError.
+    start. With `in_transactions` the copiers of the flow append in transactions. Raises ClusterError.
     """
     expected, writer = position.next_target, position.writer
     assert expected is not None
     arrived = RemoteLogBatches(target, grant.remote, logs.target_begin(position), logs.end, logs.read)
-    follower = _Follower(source, grant, position, logs, rules, prepare)
+    follower = _Follower(source, grant, position, logs, rules, prepare, in_transactions=in_transactions)
     if logs.start > expected:
         await arrived.read_first_batch()
         deleted = _deleted(arrived.first, position, logs.end, routed=prepare is not unchanged)
@@ -419,6 +463,7 @@ async def resume_after_log_end(
         ours, others = await follower.follow(view, batch)
         matched, strange = matched + ours, strange + others
         writer = writer_after(writer, batch)
+    strange += sum(batch.record_count for batch in arrived.committed)
     # MirrorMaker 2 and other flows between the same clusters copy heartbeats, too.
     if strange and not grant.heartbeats:
         reason = "the source was compacted, or somebody else writes to this remote topic"
@@ -438,4 +483,11 @@ async def resume_after_log_end(
         leader_epoch=follower.leader_epoch,
         writer=writer,
     )
-    return resumed, follower.runs.take_runs()
+    runs, foreign = follower.runs.take_runs(), follower.foreign
+    for batch in arrived.committed:
+        if foreign is None or batch.base_offset < foreign.target:
+            copies = [run.source + run.records for run in runs if run.target < batch.base_offset]
+            foreign = ForeignRecord(
+                SourceOffset(max(copies, default=position.next_source)), TargetOffset(batch.base_offset)
+            )
+    return Resumed(resumed, runs, None if grant.heartbeats else foreign)

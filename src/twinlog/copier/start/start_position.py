@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 
 from twinlog.batches.prepare import prepare
+from twinlog.copier.proof.comparing import ProofDifference
 from twinlog.copier.start.first_look import (
     TOGETHER,
     GrantedPartition,
@@ -21,9 +22,9 @@ from twinlog.copier.start.identical_position import IdenticalPositions
 from twinlog.copier.start.log_reader import find_unverified
 from twinlog.copier.start.lost_records import RemoteLogComparison, TransformedAppends
 from twinlog.copier.start.producer_ids import fencing
-from twinlog.copier.start.resume_after_crash import LogBounds, resume_after_log_end
+from twinlog.copier.start.resume_after_crash import LogBounds, Resumed, resume_after_log_end
 from twinlog.copier.start.stored_maps import KeyedSemaphore, StoredMaps
-from twinlog.errors import ClusterError, NoStartError, TwinlogError
+from twinlog.errors import ClusterError, DifferenceError, NoStartError, TwinlogError
 from twinlog.kafka.admin.partition_states import require_current_id
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.producer.appends import CopyRules, Prepare
@@ -89,12 +90,23 @@ of `CHUNK_BYTES` in memory, and four answers of `LOOK_BYTES`."""
 class StartPosition:
     """By source partition: its start position, or the error that prevents its start.
 
-    `runs` are the records found on the target after the granted position.
+    `runs` are the records found on the target after the granted position. `differences` are the first records of other
+    programs among them, for proven topics.
     """
 
     positions: dict[TopicPartition, Position]
     errors: dict[TopicPartition, TwinlogError]
     runs: dict[TopicPartition, list[CopiedRun]] = field(default_factory=dict)
+    differences: dict[TopicPartition, DifferenceError] = field(default_factory=dict)
+
+    def joined(self, other: StartPosition) -> StartPosition:
+        """The results for both groups of partitions."""
+        return StartPosition(
+            self.positions | other.positions,
+            self.errors | other.errors,
+            self.runs | other.runs,
+            self.differences | other.differences,
+        )
 
 
 class StartPositions:
@@ -223,14 +235,16 @@ class StartPositions:
             logs, fault = await look(self._source, self._target, some, read_committed=committed)
             for one in some:
                 here = one.grant.source
-                runs: list[CopiedRun] = []
                 try:
                     if failed is not None and one.in_doubt:
                         raise failed
                     if fault is not None and (one.in_doubt or one.has_arrived):
                         raise fault
-                    resolved.positions[here] = await self._again(one, logs.pop(here, None), runs)
-                    resolved.runs[here] = runs
+                    found = await self._again(one, logs.pop(here, None))
+                    resolved.positions[here], resolved.runs[here] = found.position, found.runs
+                    if found.foreign is not None and self._settings.proves(here.topic):
+                        difference = ProofDifference("foreign", found.foreign.source, found.foreign.target)
+                        resolved.differences[here] = difference.as_error(here, one.grant.remote)
                 except TwinlogError as error:
                     # The traceback would hold this frame, and so the error itself.
                     resolved.errors[here] = error.with_traceback(None)
@@ -361,11 +375,10 @@ class StartPositions:
         topic_id, remote_id = self._ids(grant)
         return Position(start, end, -1, topic_id, remote_id, remote_topic=grant.remote.topic)
 
-    async def _again(self, one: GrantedPartition, logs: LogBounds | None, runs: list[CopiedRun]) -> Position:
-        """The position of a partition.
+    async def _again(self, one: GrantedPartition, logs: LogBounds | None) -> Resumed:
+        """The position of a partition, and the records found after the granted position.
 
-        Adds the records found after the granted position to `runs`. `logs` come from `look`, None if `look` skipped the
-        partition.
+        `logs` come from `look`, None if `look` skipped the partition.
         """
         grant, position, end = one.grant, one.position, one.end
         topic_id, remote_id = self._ids(grant)
@@ -377,26 +390,25 @@ class StartPositions:
             assert gap is not None
             position = self._gap_check.handle_gap(gap, grant, position, topic_id)
             remote_topic, writer = grant.remote.topic, fencing(position.writer)
-            return replace(
-                position, next_target=end, remote_topic_id=remote_id, remote_topic=remote_topic, writer=writer
-            )
+            position = replace(position, remote_topic_id=remote_id, remote_topic=remote_topic, writer=writer)
+            return Resumed(replace(position, next_target=end), [])
         now = replace(position, topic_id=topic_id, remote_topic_id=remote_id, remote_topic=grant.remote.topic)
         expected = position.next_target
         if expected is None:
             # MirrorMaker 2 wrote this position: its target offset is unknown.
-            return replace(now, next_target=end, writer=None)
+            return Resumed(replace(now, next_target=end, writer=None), [])
         if await self._recreated(grant, position, remote_id):
-            return replace(now, next_target=end, writer=None)
+            return Resumed(replace(now, next_target=end, writer=None), [])
         if end == expected and not one.in_doubt:
-            return now
+            return Resumed(now, [])
         logs = logs or LogBounds(*await log_starts(self._source, self._target, grant), end)
         if one.in_doubt:
             lost = await self._lost(one, now, logs)
             if lost is not None:
-                return replace(lost, next_target=end)
+                return Resumed(replace(lost, next_target=end), [])
         if end == expected:
-            return now
-        resumed, found = await resume_after_log_end(
+            return Resumed(now, [])
+        return await resume_after_log_end(
             self._source,
             self._target,
             grant,
@@ -405,9 +417,8 @@ class StartPositions:
             self._rules(grant),
             self._event,
             self._prepare_for(grant) or prepare,
+            in_transactions=self._settings.exactly_once != "disabled",
         )
-        runs += found
-        return resumed
 
     async def _lost(self, one: GrantedPartition, position: Position, logs: LogBounds) -> Position | None:
         """The position from which to copy again the acknowledged records that the target lost.

@@ -68,10 +68,10 @@ def test_after_a_crash_nothing_is_taken_for_not_arrived(
     grant, at = Grant(SOURCE, REMOTE, None, 1 << 20, Position(0, 0)), Position(0, 0)
 
     async def resumed() -> Position:
-        position, _ = await resume_after_log_end(
+        found = await resume_after_log_end(
             cluster, cluster, grant, at, logs, rules, lambda kind, text: events.append((kind, text))
         )
-        return position
+        return found.position
 
     found = loop.run(resumed)
     assert (found.next_source, found.next_target, events) == (RECORDS, RECORDS, [])

@@ -11,7 +11,7 @@ import pytest
 from tests.unit.worker.test_driver_report import SETTINGS
 from twinlog.copier.start import start_position
 from twinlog.copier.start.first_look import LogsAtRest
-from twinlog.copier.start.resume_after_crash import LogBounds
+from twinlog.copier.start.resume_after_crash import LogBounds, Resumed
 from twinlog.copier.start.start_position import OF_TWO_LEADERS, StartPosition, StartPositions
 from twinlog.errors import ClusterError
 from twinlog.kafka.metadata import Leader
@@ -123,14 +123,14 @@ def test_one_that_fails_holds_back_no_other(loop: Loop, monkeypatch: pytest.Monk
     running: list[int] = []
     most: list[int] = []
 
-    async def resume(_source: Any, _target: Any, grant: Grant, *_: Any) -> tuple[Position, list[CopiedRun]]:
+    async def resume(_source: Any, _target: Any, grant: Grant, *_: Any, **__: Any) -> Resumed:
         running.append(grant.source.partition)
         most.append(len(running))
         await loop.sleep(0.01)
         running.remove(grant.source.partition)
         if grant.source.partition == BROKEN:
             raise ClusterError("it cannot be read")
-        return Position(20, 20), [CopiedRun(10, 10, 10)]
+        return Resumed(Position(20, 20), [CopiedRun(10, 10, 10)])
 
     async def look(*_: Any, **__: Any) -> tuple[dict[TopicPartition, LogBounds], None]:
         return {}, None

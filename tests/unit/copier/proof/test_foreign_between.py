@@ -1,0 +1,158 @@
+"""Records of another program that arrive while no copier has their partition: the next copier finds a difference."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.virtual.log import VirtualLog
+from tests.unit.copier.copied import REMOTE, World, part
+from tests.unit.copier.proof.test_faults import FOUND_S, all_proven, proving
+from twinlog.copier.copier import Copier
+from twinlog.kafka.protocol.error_codes import Code
+from twinlog.kafka.record.builder import encode_batch, record_body
+from twinlog.kafka.record.stamp import stamp
+from twinlog.lease.messages import Grant
+
+STRANGER = 4711
+"""The producer id of an application that writes to the remote topic."""
+
+
+def write_in_transaction(log: VirtualLog, *values: bytes, commit: bool) -> None:
+    data = encode_batch([(0, record_body(None, value)) for value in values], 0)
+    stamp(data, STRANGER, 0, 0, transactional=True)
+    assert log.append(bytes(data))[0] == Code.NONE
+    log.mark(STRANGER, 0, commit=commit)
+
+
+def stopped(here: World) -> int:
+    """A copier has proven nine records, and is gone; returns the end of the remote log."""
+    copier = here.begin()
+    here.feed([b"%d" % number for number in range(9)])
+    here.until(lambda: len(here.copied(committed=True)) == 9 and not proof_is_behind(copier))
+    here.pass_by(3)
+    here.crash(copier)
+    here.pass_by(1)
+    return here.target.log(REMOTE).end
+
+
+def proof_is_behind(copier: Copier) -> bool:
+    proof = copier.partitions[part()].copied.proof
+    assert proof is not None
+    return proof.behind
+
+
+def intruded(here: World, how: str) -> None:
+    """Write two records to the remote topic, as an application does."""
+    if how == "plain":
+        here.target.write(REMOTE, b"foreign", b"too")
+    else:
+        write_in_transaction(here.target.log(REMOTE), b"foreign", b"too", commit=how == "committed")
+
+
+def again(here: World, *, drained: bool) -> Grant:
+    return here.grant(position=here.stored(), drained=drained)
+
+
+@pytest.mark.parametrize("exactly_once", ["disabled", "enabled"])
+@pytest.mark.parametrize("how", ["plain", "committed"])
+@pytest.mark.parametrize("drained", [False, True], ids=["after a crash", "between two leases"])
+def test_it_holds_the_partition_until_it_is_accepted(exactly_once: str, how: str, drained: bool) -> None:
+    with proving(difference_policy="hold", exactly_once=exactly_once) as (here, _):
+        first = stopped(here)
+        intruded(here, how)
+        here.feed([b"later"])
+        copier = here.begin(again(here, drained=drained))
+        here.until(lambda: bool(here.held), FOUND_S)
+        (held,) = here.held
+        assert (held.reason, held.message_id) == ("difference", "TW-PROOF-01")
+        assert f"at offset {first} it has a record of another program" in held.text
+        assert "after the copies before source offset 9" in held.text
+        assert copier.tally.differences == {"foreign": 1}
+        assert b"later" not in here.copied()
+
+        # The driver grants it again, also under another policy: it counts once.
+        position = copier._held.held[part()].grant.position
+        assert position is not None
+        assert position.difference == first
+        here.held.clear()
+        here.run(copier.release_partitions, [part()])
+        here.run(copier.copy_partitions, [here.grant(position=position)])
+        here.until(lambda: bool(here.held), FOUND_S)
+        assert copier.tally.differences == {"foreign": 1}
+
+
+@pytest.mark.parametrize("exactly_once", ["disabled", "enabled"])
+@pytest.mark.parametrize("how", ["plain", "committed"])
+def test_it_is_reported_and_counted(exactly_once: str, how: str) -> None:
+    with proving(exactly_once=exactly_once) as (here, _):
+        first = stopped(here)
+        intruded(here, how)
+        here.feed([b"later"])
+        copier = here.begin(again(here, drained=False))
+        here.until(lambda: here.copied(committed=True)[-1] == b"later")
+        here.pass_by(FOUND_S)
+        assert copier.tally.differences == {"foreign": 1}
+        (text,) = [text for kind, text in here.events if kind == "difference"]
+        assert text.startswith(f"{part()}: {part(topic=REMOTE)} differs: at offset {first} ")
+        proof = copier.partitions[part()].copied.proof
+        assert proof is not None
+        now = proof.proven
+        assert (now.differences, now.difference_kind) == (1, "foreign")
+        assert (now.difference_source, now.difference_target) == (9, first)
+        assert here.held == []
+
+
+def test_a_policy_may_stop_the_flow() -> None:
+    with proving(difference_policy="stop") as (here, _):
+        stopped(here)
+        intruded(here, "plain")
+        here.begin(again(here, drained=False))
+        here.until(lambda: bool(here.failures), FOUND_S)
+        assert here.failures[0][0] == part()
+
+
+@pytest.mark.parametrize("exactly_once", ["disabled", "enabled"])
+def test_aborted_records_are_no_difference(exactly_once: str) -> None:
+    with proving(difference_policy="hold", exactly_once=exactly_once) as (here, _):
+        stopped(here)
+        intruded(here, "aborted")
+        here.feed([b"later"])
+        copier = here.begin(again(here, drained=False))
+        here.until(lambda: here.copied(committed=True)[-1] == b"later")
+        here.pass_by(FOUND_S)
+        assert copier.tally.differences == {}
+        assert here.held == []
+
+
+def test_copies_that_arrived_after_the_stored_position_are_no_difference() -> None:
+    """The source has deleted their originals, so that only their producer tells that they are copies."""
+    with proving(difference_policy="hold") as (here, _):
+        copier = here.begin()
+        here.feed([b"%d" % number for number in range(9)])
+        here.until(lambda: all_proven(here, copier) and len(here.copied()) == 9)
+        here.pass_by(3)
+        position = here.stored()
+        here.feed([b"%d" % number for number in range(9, 30)])
+        here.until(lambda: len(here.copied()) == 30)
+        here.crash(copier)
+        here.source.log("shop").delete_before(20)
+        here.feed([b"later"])
+        copier = here.begin(here.grant(position=position))
+        here.until(lambda: here.copied()[-1] == b"later")
+        assert copier.tally.differences == {}
+        assert here.held == []
+
+
+def test_an_unproven_topic_is_copied_on() -> None:
+    with proving(proof=False) as (here, _):
+        copier = here.begin()
+        here.feed([b"a"])
+        here.until(lambda: here.copied() == [b"a"])
+        here.pass_by(3)
+        here.crash(copier)
+        intruded(here, "committed")
+        here.feed([b"later"])
+        copier = here.begin(again(here, drained=False))
+        here.until(lambda: here.copied()[-1] == b"later")
+        assert [kind for kind, _ in here.events] == ["foreign"]
+        assert copier.tally.differences == {}
