@@ -12,6 +12,7 @@ from harness.virtual.faults import Fault
 from harness.virtual.log import VirtualLog
 from harness.virtual.requests import DELETE_RECORDS, FETCH, PRODUCE, topics_of
 from tests.unit.copier.copied import REMOTE, TOPIC, World, part, world
+from tests.unit.copier.proof.test_foreign_between import write_in_transaction
 from tests.unit.copier.test_identical_transactions import SourceProducer
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.record.batch import (
@@ -376,14 +377,19 @@ def test_a_record_of_others_after_the_end_of_the_source_holds_it() -> None:
         assert "at offset 40 it has a record, and shop-0 ends there" in here.held[0].text
 
 
-def test_a_record_of_others_that_the_source_can_no_longer_tell_holds_it() -> None:
+@pytest.mark.parametrize("in_transaction", [False, True])
+def test_a_record_of_others_that_the_source_can_no_longer_tell_holds_it(in_transaction: bool) -> None:
     """Applications wrote on both sides, and the source has deleted its own records."""
     with world(offsets="identical") as here:
         here.feed(VALUES)
         lose_caught_up(here)
-        here.target.write(REMOTE, b"of the application", b"also")
-        here.feed(VALUES[:2])
-        trim(here, 42)
+        values = (b"of the application", b"also")
+        if in_transaction:
+            write_in_transaction(here.target.log(REMOTE), *values, commit=True)
+        else:
+            here.target.write(REMOTE, *values)
+        here.feed([*VALUES[:2], b"in the place of a marker"][: 3 if in_transaction else 2])
+        trim(here, here.target.log(REMOTE).end)
         here.begin(again(here))
         here.until(lambda: bool(here.held), 10)
         assert [(one.reason, one.source_offset) for one in here.held] == [("diverged", 40)]

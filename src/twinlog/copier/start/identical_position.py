@@ -20,8 +20,8 @@ from twinlog.errors import DivergedError
 from twinlog.kafka.admin.partition_states import require_current_id
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.protocol.offsets import LATEST
-from twinlog.kafka.record.batch import Batch, scan
-from twinlog.kafka.record.records import record_bodies
+from twinlog.kafka.record.batch import AbortedFilter, Batch, scan
+from twinlog.kafka.record.records import is_abort_marker, record_bodies
 from twinlog.kafka.record.stamp import sequence_after
 from twinlog.lease.messages import Grant
 from twinlog.mirror.gaps import find_gap
@@ -189,10 +189,10 @@ class IdenticalPositions:
         """
         if since >= until:
             return
-        async for found in _batches(self._target, grant.remote, since, until):
+        # Copies of aborted records have producers of their own, and a committed reader leaves them out.
+        async for found in _batches(self._target, grant.remote, since, until, committed=True):
             batch = found.batch
-            # Copies of aborted records have producers of their own.
-            own = batch.producer_id == writer.producer_id or batch.is_transactional or batch.is_control
+            own = batch.producer_id == writer.producer_id or batch.is_control
             if since <= batch.base_offset < until and not own:
                 raise DivergedError(
                     f"{grant.source}: {grant.remote} has diverged: at offset {batch.base_offset} it has a record of "
@@ -254,15 +254,27 @@ class IdenticalPositions:
 
 
 async def _batches(
-    client: ClusterClient, partition: TopicPartition, begin: int, end: int, *, most_bytes: int = CHUNK_BYTES
+    client: ClusterClient,
+    partition: TopicPartition,
+    begin: int,
+    end: int,
+    *,
+    committed: bool = False,
+    most_bytes: int = CHUNK_BYTES,
 ) -> AsyncIterator[_LoggedBatch]:
-    """The batches of a log from offset `begin` up to offset `end`. Raises ClusterError if `begin` is gone."""
+    """The batches of a log from offset `begin` up to offset `end`; with `committed` without those of open and aborted
+    transactions. Raises ClusterError if `begin` is gone."""
     at = begin
-    async for fetched, go_on in chunks(client, partition, at, committed=False, known=True, most_bytes=most_bytes):
-        for batch in scan(fetched.records):
+    async for fetched, go_on in chunks(client, partition, at, committed=committed, known=True, most_bytes=most_bytes):
+        view, hidden = fetched.records, AbortedFilter(fetched.aborted if committed else ())
+        for batch in scan(view):
+            gone = hidden.hides(batch, abort_marker=is_abort_marker(view, batch))
             if batch.last_offset >= at:
                 at = batch.last_offset + 1
-                view = fetched.records
+                if gone:
+                    if at >= end:
+                        return
+                    continue
                 bodies = () if batch.is_control else record_bodies(view, batch)
                 yield _LoggedBatch(batch, [(offset, sent_at, bytes(body)) for offset, sent_at, body in bodies])
                 if at >= end:
