@@ -7,47 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from struct import Struct
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from twinlog.arrow.arrays import (
-    Bytes,
-    Cells,
-    Flags,
-    Longs,
-    UnusualError,
-    find_starts,
-    gather,
-    laid_out,
-    read_varints,
-)
-from twinlog.arrow.encode import Varints
-from twinlog.kafka.record.batch import (
-    ATTRIBUTES,
-    BASE_OFFSET,
-    BASE_TIMESTAMP,
-    CODEC_MASK,
-    CONTROL,
-    HEADER_SIZE,
-    LAST_OFFSET_DELTA,
-    LENGTH,
-    LOG_APPEND_TIME,
-    LOG_OVERHEAD,
-    MAGIC,
-    MAX_TIMESTAMP,
-    RECORD_COUNT,
-    TRANSACTIONAL,
-    Batch,
-)
+from twinlog.arrow.arrays import Bytes, Flags, Longs, UnusualError, gather, laid_out
+from twinlog.arrow.placed import FIELDS, NO_TIMESTAMP, PlacedRecords, place_records
+from twinlog.kafka.record.batch import Batch
 from twinlog.kafka.record.compression import NONE
 from twinlog.kafka.record.records import record_bodies, records_block
-
-NO_TIMESTAMP = -1
-"""The timestamp of a record of format 0, and of a record whose producer left the timestamp unset."""
 
 
 @dataclass(slots=True)
@@ -108,6 +78,12 @@ class Bodies:
         timestamps = self.timestamps if dated is None else self.timestamps[dated]
         return timestamps.astype(">i8").tobytes(), np.diff(bounds).astype(">i4").tobytes(), block
 
+    @property
+    def lengths(self) -> Longs:
+        """Bytes of each body."""
+        found: Longs = np.diff(self._bounds())
+        return found
+
     def _bounds(self) -> Any:
         cells = self.cells
         bounds = cells.buffers()[1]
@@ -115,24 +91,6 @@ class Bodies:
             return np.zeros(1, dtype=np.int32)
         return np.frombuffer(bounds, dtype=np.int32)[cells.offset : cells.offset + len(cells) + 1]
 
-
-_HEADER = np.dtype(
-    {
-        "names": ["offset", "length", "magic", "attributes", "delta", "oldest", "newest", "count"],
-        "formats": [">i8", ">i4", "i1", ">i2", ">i4", ">i8", ">i8", ">i4"],
-        "offsets": [
-            place.start
-            for place in (
-                *(BASE_OFFSET, LENGTH, MAGIC, ATTRIBUTES, LAST_OFFSET_DELTA, BASE_TIMESTAMP, MAX_TIMESTAMP),
-                RECORD_COUNT,
-            )
-        ],
-        "itemsize": HEADER_SIZE,
-    }
-)
-_FIELDS = np.dtype([(name, np.int64) for name in ("offset", "attributes", "oldest", "newest", "count")])
-"""The fields of a header that its records need."""
-_LENGTH = Struct(">i")
 
 MOST_BYTES = 32 << 20
 """Bytes of records, decompressed, after which the remaining batches wait for another call."""
@@ -163,15 +121,6 @@ def decode_bodies(
     return found.from_offset(start, end), len(batches)
 
 
-def places_of(found: Bodies, base_timestamp: int) -> Longs:
-    """The places of these records in the block of a batch that has them alone, and the place after the last."""
-    deltas = Varints.of(np.stack((found.timestamps - base_timestamp, np.arange(len(found)))))
-    lengths = np.diff(found._bounds()) + deltas.sizes.sum(axis=0, dtype=np.int64) + 1
-    places = np.zeros(len(found) + 1, dtype=np.int64)
-    np.cumsum(lengths + Varints.of(lengths).sizes, out=places[1:])
-    return places
-
-
 def _fast(records: memoryview, batches: Sequence[Batch], blocks: list[bytes] | None, places: Longs | None) -> Bodies:
     """Decode with numpy; `blocks` are the decompressed batches, None to read the batches in the fetch itself."""
     if any(batch.magic != 2 for batch in batches):
@@ -179,92 +128,16 @@ def _fast(records: memoryview, batches: Sequence[Batch], blocks: list[bytes] | N
     data, begins, ends = laid_out(records, batches, blocks)
     headers = np.asarray(
         [(one.base_offset, one.attributes, one.base_timestamp, one.max_timestamp, one.record_count) for one in batches],
-        dtype=_FIELDS,
+        dtype=FIELDS,
     )
-    return _decoded(data, np.asarray(begins), np.asarray(ends), headers, places)
+    return gathered(place_records(data, np.asarray(begins), np.asarray(ends), headers, places))
 
 
-def decode_plain(records: memoryview, ranges: Iterable[tuple[int, int]], *, transactions: bool) -> Bodies | None:
-    """The records of all batches of a fetch that have offsets in some range, from a first offset to below another.
-
-    None if such a batch is compressed, of an older format, or unusual, and without `transactions` if it is in a
-    transaction: `decode_bodies` decodes them batch by batch. Markers are left out, and checksums are ignored.
-    """
-    starts: list[int] = []
-    add, read_length, at, last = starts.append, _LENGTH.unpack_from, 0, len(records) - HEADER_SIZE
-    while at <= last:
-        add(at)
-        (length,) = read_length(records, at + LENGTH.start)
-        if length < HEADER_SIZE - LOG_OVERHEAD:
-            return None
-        at += length + LOG_OVERHEAD
-    if at > len(records):
-        # The fetch has cut off its last batch.
-        starts.pop()
-    elif at + MAGIC.start < len(records) and records[at + MAGIC.start] < 2:
-        # A message of an older format may be shorter than a header.
-        return None
-    if not starts:
-        return None
-    array: Bytes = np.frombuffer(records, dtype=np.uint8)
-    begins = np.asarray(starts, dtype=np.int64)
-    every_header = np.ndarray((len(array) - HEADER_SIZE + 1,), dtype=f"V{HEADER_SIZE}", buffer=array, strides=(1,))
-    headers = every_header[begins].view(_HEADER)
-    if (headers["magic"] != 2).any():
-        return None
-    firsts, pasts = headers["offset"], headers["offset"] + headers["delta"] + 1
-    wanted = np.zeros(len(begins), dtype=np.bool_)
-    for first, past in ranges:
-        wanted[np.searchsorted(pasts, first, side="right") : np.searchsorted(firsts, past)] = True
-    wanted &= (headers["attributes"] & CONTROL == 0) & (headers["count"] != 0)
-    begins, headers = begins[wanted], headers[wanted]
-    unlike = CODEC_MASK | (0 if transactions else TRANSACTIONAL)
-    if not len(begins) or (headers["attributes"] & unlike).any():
-        return None
-    try:
-        return _decoded(
-            records,
-            begins + HEADER_SIZE,
-            begins + headers["length"] + LOG_OVERHEAD,
-            headers[list(_FIELDS.names or ())].astype(_FIELDS),
-            None,
-        )
-    except UnusualError:
-        return None
-
-
-def _decoded(data: bytes | memoryview, begins: Longs, ends: Longs, headers: Any, places: Longs | None) -> Bodies:
-    """The records of batches from `begins` to below `ends` of the data. Raises UnusualError."""
-    array: Bytes = np.frombuffer(data, dtype=np.uint8)
-    counts = headers["count"]
-    expected = None
-    if places is not None and len(places) == counts[0] + 1 and begins[0] + places[-1] == ends[0]:
-        expected = places + begins[0]
-    if expected is not None:
-        starts, pasts = expected[:-1], expected[1:]
-    elif (counts == 1).all():
-        starts, pasts = begins, ends
-    else:
-        starts, pasts = find_starts(data, array, begins.tolist(), ends.tolist(), counts.tolist()), None
-    size, at = read_varints(array, starts)
-    past = at + size
-    if pasts is not None and (past != pasts).any():
-        if expected is not None:
-            return _decoded(data, begins, ends, headers, None)
-        raise UnusualError("the records do not fill their block")
-    attributes_at = at
-    stamps, at = read_varints(array, at + 1)
-    deltas, at = read_varints(array, at)
-    if len(size) and (size.min() < 0 or (at > past).any()):
-        raise UnusualError("a record is shorter than its fields")
-    offsets = np.repeat(headers["offset"], counts) + deltas
-    if (np.diff(offsets) <= 0).any():
-        raise UnusualError("offsets that do not grow")
-    timestamps = np.repeat(headers["oldest"], counts) + stamps
-    stamped = np.repeat(headers["attributes"] & LOG_APPEND_TIME != 0, counts)
-    if stamped.any():
-        timestamps[stamped] = np.repeat(headers["newest"], counts)[stamped]
-    return Bodies(offsets, timestamps, ~stamped, gather(data, Cells(at, past - at)), array[attributes_at])
+def gathered(found: PlacedRecords) -> Bodies:
+    """Records with copies of their bodies."""
+    array: Bytes = np.frombuffer(found.data, dtype=np.uint8)
+    cells = gather(found.data, found.cells)
+    return Bodies(found.offsets, found.timestamps, found.timed, cells, array[found.attributes_at])
 
 
 def _exactly(records: memoryview, batches: Sequence[Batch]) -> Bodies:

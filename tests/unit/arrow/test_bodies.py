@@ -11,17 +11,18 @@ from hypothesis import given
 from tests.any_log import logs
 from tests.source_log import New, SourceLog
 from twinlog.arrow import bodies as module
+from twinlog.arrow.arrays import Longs
 from twinlog.arrow.bodies import (
     Bodies,
     decode_bodies,
-    decode_plain,
     equal_records,
     first_difference,
+    gathered,
     join,
     match_offsets,
-    places_of,
     spans,
 )
+from twinlog.arrow.placed import place_plain, places_of
 from twinlog.kafka.record.batch import Batch, scan
 from twinlog.kafka.record.records import Record, decode_body, records_block
 
@@ -60,17 +61,22 @@ def test_expected_places_change_nothing(codec: str, chance: random.Random) -> No
     data = log.fetch()
     (batch,) = scan(data)
     found = of(log)
-    places = places_of(found, batch.base_timestamp)
+
+    def placed(some: Bodies) -> Longs:
+        return places_of(some.timestamps, some.lengths, batch.base_timestamp)
+
+    places = placed(found)
     assert int(places[-1]) == len(records_block(data, batch))
     swapped = places.copy()
     swapped[5] += 1
-    for expected in (places, swapped, places[:-1], places + 1, places_of(found.part(0, 9), batch.base_timestamp)):
+    for expected in (places, swapped, places[:-1], places + 1, placed(found.part(0, 9))):
         again, used = decode_bodies(data, [batch], 0, 2**60, expected)
         assert (records(again), used) == (log.visible(), 1)
 
 
 def plain(log: SourceLog, *ranges: tuple[int, int], transactions: bool = True) -> Bodies | None:
-    return decode_plain(log.fetch(), ranges, transactions=transactions)
+    found = place_plain(log.fetch(), ranges, transactions=transactions)
+    return None if found is None else gathered(found)
 
 
 @given(logs())

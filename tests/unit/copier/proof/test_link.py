@@ -11,12 +11,14 @@ from hypothesis import given
 
 from tests.any_log import logs, rules
 from tests.source_log import New, SourceLog
+from twinlog.arrow.bodies import gathered
 from twinlog.batches.prepare import prepare
 from twinlog.batches.split import isolate, split_append
 from twinlog.copier.proof.link import FEW_RECORDS, require_equal, require_parts
 from twinlog.errors import DifferenceError, TwinlogError
 from twinlog.kafka.producer.appends import Append, CopyRules, PreparedFetch
 from twinlog.kafka.record.batch import HEADER_SIZE
+from twinlog.kafka.record.varint import read_varint
 from twinlog.model.types import SourceOffset
 
 
@@ -32,32 +34,45 @@ def test_whatever_is_built_has_the_records_of_its_source(few: int, log: SourceLo
         require_equal(prepared.appends, fetched, log.aborted() if how.read_committed else None)
 
 
-def merged() -> tuple[SourceLog, PreparedFetch]:
+def merged(size: int = 7) -> tuple[SourceLog, PreparedFetch]:
+    """Records with values of so many bytes; bodies of up to 12 bytes are compared otherwise than longer bodies."""
     log = SourceLog(5)
     for number in range(9):
-        log.batch([New(1_000 + number, b"value %d" % number)])
+        log.batch([New(1_000 + number, (b"value %d" % number).ljust(size))])
     prepared = prepare(log.fetch(), SourceOffset(5), CopyRules(), None)
     assert all(type(append.data) is not memoryview for append in prepared.appends)
     return log, prepared
 
 
+@pytest.mark.parametrize("size", [7, 10, 90])
 @pytest.mark.parametrize("few", [0, FEW_RECORDS], ids=["as arrays", "one by one"])
 @pytest.mark.parametrize("seed", range(20))
-def test_a_changed_byte_is_found(seed: int, few: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_changed_byte_is_found(seed: int, few: int, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("twinlog.copier.proof.link.FEW_RECORDS", few)
-    log, prepared = merged()
+    log, prepared = merged(size)
     (append,) = prepared.appends
     chance = random.Random(seed)
     # Consumers skip the attributes of a record, its second byte.
     unused, at = set(), HEADER_SIZE
     while at < len(append.data):
-        unused.add(at + 1)
-        at += 1 + (append.data[at] >> 1)
+        length, past = read_varint(append.data, at)
+        unused.add(past)
+        at = past + length
     place = chance.choice([one for one in range(HEADER_SIZE, len(append.data)) if one not in unused])
     append.data[place] ^= 1 << chance.randrange(8)
     # Of a length the decoder itself refuses some.
     with pytest.raises(TwinlogError):
         require_equal(prepared.appends, log.fetch(), None)
+
+
+@pytest.mark.parametrize("size", [7, 90])
+def test_the_bodies_are_compared_in_place(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other way, which copies all bodies, is for short bodies and for differences."""
+    monkeypatch.setattr("twinlog.copier.proof.link.FEW_RECORDS", 0)
+    log, prepared = merged(size)
+    with mock.patch("twinlog.copier.proof.link.gathered", wraps=gathered) as copied:
+        require_equal(prepared.appends, log.fetch(), None)
+    assert copied.called == (size == 7)
 
 
 def test_the_first_other_record_is_named() -> None:
