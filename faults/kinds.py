@@ -12,7 +12,7 @@ import psutil
 from kafka.admin import KafkaAdminClient
 from kafka.structs import TopicPartition
 
-from faults.scene import PARTITIONS, SMALL, TOPICS, Scene, pause
+from faults.scene import HERE, PARTITIONS, SMALL, TOPICS, Scene, pause
 from harness.cluster import KafkaCluster
 from harness.quotas import Rate, quota
 from harness.topics import delete_records, set_topic_config, topics
@@ -97,7 +97,7 @@ def move_internal(scene: Scene, chance: random.Random) -> str:
     """Every topic of a cluster that holds no records of users gets other replicas and leaders: coordinators of groups
     and of transactions move, and what twinlog keeps."""
     cluster = chance.choice([scene.source, scene.target])
-    users = {*TOPICS, *scene.remotes.values()}
+    users = {*TOPICS, *scene.remotes.values(), *scene.cleaned, *(f"{HERE}.{topic}" for topic in scene.cleaned)}
     internal = {name: count for name, count in topics(cluster).items() if name not in users}
     for copies in (len(cluster.brokers) - 1, len(cluster.brokers)):
         _place(cluster, internal, copies, chance)

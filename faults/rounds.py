@@ -7,6 +7,7 @@ import random
 import statistics
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -102,11 +103,10 @@ class Rounds:
         fault = chance.choice(list(self.kinds))
         rate = chance.choice(self.rates)
         scene.copiers()
-        with (
-            Load(scene.source, PLAIN, PARTITIONS, rate=rate, name=f"r{number}"),
-            Load(scene.source, STAMPED, PARTITIONS, rate=rate, name=f"r{number}"),
-            TransactionLoad(scene.source, PAID, PARTITIONS, f"r{number}", chance.getrandbits(32)),
-        ):
+        with ExitStack() as stack:
+            for topic in (PLAIN, STAMPED, *scene.cleaned):
+                stack.enter_context(Load(scene.source, topic, PARTITIONS, rate=rate, name=f"r{number}"))
+            stack.enter_context(TransactionLoad(scene.source, PAID, PARTITIONS, f"r{number}", chance.getrandbits(32)))
             pause(chance.uniform(*self.before_s))
             what = FAULTS[fault](scene, chance)
             healed = time.monotonic()

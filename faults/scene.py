@@ -40,6 +40,12 @@ TOPICS = (PLAIN, PAID, STAMPED)
 KEPT = {"retention.ms": "-1", "segment.bytes": str(16 << 20)}
 """Records go only when a fault deletes them; segments are small, so that it frees disk then."""
 RESTAMPED = {"message.timestamp.type": "LogAppendTime"}
+COMPACTED, EXPIRING = "compacted", "expiring"
+CLEANED: Mapping[str, dict[str, str]] = {
+    COMPACTED: {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01", "segment.ms": "2000"},
+    EXPIRING: {"retention.ms": "60000", "segment.ms": "2000"},
+}
+"""Topics of a flow that proves: both clusters clean them all the time, so that the proof alone judges their records."""
 PARTITIONS = 2
 GROUP = "walker"
 POSITION_PARTITIONS = 3
@@ -74,7 +80,7 @@ def properties(source: KafkaCluster, target: KafkaCluster, mode: Mode, *, proves
         f"{THERE}.offset.storage.partitions": str(POSITION_PARTITIONS),
         **_EXACTLY_ONCE[mode],
         f"{flow}.enabled": "true",
-        f"{flow}.topics": ", ".join(TOPICS),
+        f"{flow}.topics": ", ".join((*TOPICS, *CLEANED) if proves else TOPICS),
         f"{flow}.groups": GROUP,
         f"{flow}.twinlog.lease.seconds": "10",
         **({f"{flow}.twinlog.proof": "true"} if proves else {}),
@@ -128,8 +134,13 @@ class Scene(Started):
         self._engines_killed: list[float] = []
 
     @property
+    def cleaned(self) -> tuple[str, ...]:
+        """The topics that the clusters clean all the time."""
+        return tuple(CLEANED) if self._proves else ()
+
+    @property
     def remotes(self) -> dict[str, str]:
-        """Remote topic of each topic."""
+        """Remote topic of each topic whose records are judged."""
         return {topic: f"{HERE}.{topic}" for topic in TOPICS}
 
     def start_twinlog(self) -> None:
@@ -226,6 +237,8 @@ class Scene(Started):
             cluster.wait_ready()
         for topic in TOPICS:
             create_topic(self.source, topic, PARTITIONS, config=KEPT)
+        for topic in self.cleaned:
+            create_topic(self.source, topic, PARTITIONS, config=CLEANED[topic])
         create_topic(self.target, self.remotes[STAMPED], PARTITIONS, config={**KEPT, **RESTAMPED})
         if self.filled.records:
             self.filled.fill(self.source, self.target)

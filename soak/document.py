@@ -19,7 +19,9 @@ WHOLE_MINUTES = 60
 NOTES = f"""
 Two clusters of {BROKERS} brokers (heap {HEAP}) and twinlog on one machine; {len(TOPICS)} topics of {PARTITIONS} \
 partitions, three replicas of each. Two topics get {min(RATES)} to {max(RATES)} records/s, changed with each round; \
-the third gets transactions, four of ten rolled back; the remote topic of one stamps records with LogAppendTime.
+the third gets transactions, four of ten rolled back; the remote topic of one stamps records with LogAppendTime. With \
+`--prove` two more topics get records: both clusters compact one, and delete those of the other after a \
+minute.
 
 In each round something goes wrong while load runs (those of `make faults`), then load rests, every record of the \
 round is compared, and the position of a consumer group. In the second half nothing ends a process of twinlog, so \

@@ -51,7 +51,8 @@ def outcome_of(proofs: dict[TopicPartition, PartitionProven], partitions: int, a
 def look_at_proof(scene: Scene) -> ProofOutcome:
     """Wait at rest until everything is proven, for a minute."""
     (flow,) = load(scene.file, [THERE]).flows
-    parts = [TopicPartition(TopicName(topic), number) for topic in TOPICS for number in range(PARTITIONS)]
+    names = (*TOPICS, *scene.cleaned)
+    parts = [TopicPartition(TopicName(topic), number) for topic in names for number in range(PARTITIONS)]
     admin = ClusterAdmin(flow.target, flow.target_admin.client)
     until = time.monotonic() + PROVEN_S
     try:

@@ -96,6 +96,8 @@ def test_the_proof_is_a_key_of_the_flow() -> None:
     text = {proves: properties(source, source, "default", proves=proves) for proves in (False, True)}  # type: ignore[arg-type]
     assert "here->there.twinlog.proof = true\n" in text[True]
     assert "proof" not in text[False]
+    assert "topics = plain, paid, stamped, compacted, expiring\n" in text[True]
+    assert "topics = plain, paid, stamped\n" in text[False]
 
 
 def test_growth_is_per_hour_and_a_short_run_is_marked() -> None:
