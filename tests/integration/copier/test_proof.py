@@ -67,18 +67,23 @@ def blind(running: RunningCopier) -> Iterator[None]:
         gate.set()
 
 
-def noted(running: RunningCopier) -> dict[str, DifferenceError]:
-    """What the copier is told from now on: a difference for each topic, and no more."""
-    found: dict[str, DifferenceError] = {}
+def noted_everywhere(running: RunningCopier) -> dict[TopicPartition, list[DifferenceError]]:
+    """The differences that the copier is told from now on, by source partition."""
+    found: dict[TopicPartition, list[DifferenceError]] = {}
     take = running.copier.proofs._take_difference
 
     def note(source: TopicPartition, difference: ProofDifference) -> None:
-        assert source.topic not in found
-        found[source.topic] = difference.as_error(source, source)
+        found.setdefault(source, []).append(difference.as_error(source, source))
         take(source, difference)
 
     running.copier.proofs._take_difference = note  # type: ignore[method-assign]
     return found
+
+
+def only(found: dict[TopicPartition, list[DifferenceError]]) -> dict[str, DifferenceError]:
+    """The differences of topics with a partition each, which have no more than a difference each."""
+    assert all(len(many) == 1 for many in found.values()), found
+    return {source.topic: many[0] for source, many in found.items()}
 
 
 @pytest.mark.parametrize(
@@ -190,14 +195,14 @@ def test_a_foreign_record_holds_its_partition_alone(
     assert len(consume(copy_flow.target, remote)) == 61
 
 
-def edit(flow: CopyFlow, topic: str, number: int, chance: random.Random, *, mend: bool) -> int:
+def edit(flow: CopyFlow, topic: str, number: int, chance: random.Random, *, mend: bool, partition: int = 0) -> int:
     """Turn a bit of a stored batch of the remote topic, in the broker's own file; returns the batch's first offset.
 
     With `mend` its checksum is right again, so that only a comparison finds it.
     """
-    batches = stored_batches(flow.target, topic)
+    batches = stored_batches(flow.target, topic, partition)
     start = sum(batch.size for batch in batches[:number])
-    (segment,) = (flow.target.brokers[1].data / f"{topic}-0").glob("*.log")
+    (segment,) = (flow.target.brokers[1].data / f"{topic}-{partition}").glob("*.log")
     with segment.open("r+b") as file:
         file.seek(start)
         data = bytearray(file.read(batches[number].size))
@@ -219,7 +224,7 @@ def test_a_turned_bit_in_the_targets_file_is_found(
     for name in names:
         copy_flow.create(name)
     running = copy_flow.start(*names, proof=True, difference_policy="report", producer={"merge_batch_bytes": 0})
-    found = noted(running)
+    found = noted_everywhere(running)
     for name in names:
         produce(copy_flow.source, name, numbered(20), per_batch=5)
         wait_proven(copy_flow, running, name)
@@ -235,10 +240,10 @@ def test_a_turned_bit_in_the_targets_file_is_found(
         for name in names[:-1]:
             staged[name] = edit(copy_flow, copy_flow.remote(name), chance.randrange(9, 27), chance, mend=mend)
     begun = time.monotonic()
-    wait_for(lambda: found.keys() == staged.keys(), FOUND_S, "all are found", every_s=0.01)
+    wait_for(lambda: only(found).keys() == staged.keys(), FOUND_S, "all are found", every_s=0.01)
     assert time.monotonic() - begun < FOUND_S
     for name, base in staged.items():
-        error = found[name]
+        error = only(found)[name]
         assert error.kind == ("changed" if mend else "damaged")
         assert base <= error.target_offset < base + 5
         assert error.source_offset == error.target_offset
@@ -277,10 +282,12 @@ def frail() -> Iterator[KafkaCluster]:
         yield cluster
 
 
-def rewrite(cluster: KafkaCluster, topic: str, change: Callable[[list[bytes]], list[bytes]]) -> None:
+def rewrite(
+    cluster: KafkaCluster, topic: str, change: Callable[[list[bytes]], list[bytes]], partition: int = 0
+) -> None:
     """Change the batches in the file of a remote topic, whose broker was killed: it reads all of them again."""
-    sizes = [batch.size for batch in stored_batches(cluster, topic)]
-    (segment,) = (cluster.brokers[1].data / f"{topic}-0").glob("*.log")
+    sizes = [batch.size for batch in stored_batches(cluster, topic, partition)]
+    (segment,) = (cluster.brokers[1].data / f"{topic}-{partition}").glob("*.log")
     data, batches = segment.read_bytes(), []
     for size in sizes:
         batches.append(data[:size])
@@ -312,7 +319,7 @@ def test_a_dropped_and_a_doubled_batch_are_found_after_the_recovery_of_a_broker(
         for name in names:
             flow.create(name)
         running = flow.start(*names, proof=True, difference_policy="report", producer={"merge_batch_bytes": 0})
-        found = noted(running)
+        found = noted_everywhere(running)
         for name in names:
             produce(flow.source, name, numbered(20), per_batch=5)
             wait_proven(flow, running, name)
@@ -325,14 +332,14 @@ def test_a_dropped_and_a_doubled_batch_are_found_after_the_recovery_of_a_broker(
             rewrite(frail, flow.remote(dropped), without)
             rewrite(frail, flow.remote(doubled), twice)
             frail.restart()
-        wait_for(lambda: found.keys() == {dropped, doubled}, 2 * FOUND_S, "both are found", every_s=0.01)
-        assert [(found[name].kind, found[name].target_offset) for name in (dropped, doubled)] == [
+        wait_for(lambda: only(found).keys() == {dropped, doubled}, 2 * FOUND_S, "both are found", every_s=0.01)
+        assert [(only(found)[name].kind, only(found)[name].target_offset) for name in (dropped, doubled)] == [
             ("missing", 50),
             ("doubled", 60),
         ]
-        assert [found[name].source_offset for name in (dropped, doubled)] == [50, 60]
+        assert [only(found)[name].source_offset for name in (dropped, doubled)] == [50, 60]
         for name in names:
             produce(flow.source, name, numbered(20), per_batch=5)
             wait_proven(flow, running, name)
-        assert found.keys() == {dropped, doubled}
+        assert only(found).keys() == {dropped, doubled}
         running.release()
