@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from harness.virtual.log import VirtualLog
+from harness.virtual.requests import PRODUCE
 from tests.unit.copier.copied import REMOTE, World, part
-from tests.unit.copier.proof.test_faults import FOUND_S, all_proven, proving
+from tests.unit.copier.proof.test_faults import FOUND_S, all_proven, frozen, proving, thawed
 from twinlog.copier.copier import Copier
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.record.builder import encode_batch, record_body
@@ -156,3 +157,32 @@ def test_an_unproven_topic_is_copied_on() -> None:
         here.until(lambda: here.copied()[-1] == b"later")
         assert [kind for kind, _ in here.events] == ["foreign"]
         assert copier.tally.differences == {}
+
+
+@pytest.mark.parametrize("policy", ["report", "hold"])
+@pytest.mark.parametrize("behind", [False, True])
+def test_it_counts_once_when_the_copier_itself_finds_it(behind: bool, policy: str) -> None:
+    """The target forgets the producer, so that the copier reads the records after its last acknowledged one."""
+    with proving(difference_policy=policy) as (here, _):
+        copier = here.begin()
+        here.feed([b"%d" % number for number in range(9)])
+        here.until(lambda: all_proven(here, copier) and len(here.copied()) == 9)
+        here.pass_by(3)
+        if behind:
+            frozen(here, copier)
+        here.target.write(REMOTE, b"foreign")
+        here.target.codes(PRODUCE, REMOTE, Code.OUT_OF_ORDER_SEQUENCE_NUMBER)
+        here.feed([b"later"])
+        if policy == "report":
+            here.until(lambda: here.copied()[-1] == b"later")
+        else:
+            here.until(lambda: bool(here.held))
+        thawed(here)
+        here.pass_by(FOUND_S)
+        assert copier.tally.differences == {"foreign": 1}
+        assert len([text for kind, text in here.events if kind == "difference"]) == (policy == "report")
+        assert [held.reason for held in here.held] == ([] if policy == "report" else ["difference"])
+        if policy == "hold":
+            stored = here.stored()
+            assert stored is not None
+            assert stored.difference == 9
