@@ -300,7 +300,7 @@ def check(
     ] = MistakeOutput.TEXT,
     was: Was = None,
 ) -> None:
-    """Print every mistake of a file with its line, and the topics and settings of each flow. Contacts no cluster.
+    """Print the mistakes of a file with their lines, and the topics and settings of each flow. Contacts no cluster.
 
     A file with warnings runs; a file with errors is refused. `twinlog explain ID` describes a mistake. The check of
     transform.sql takes some seconds, because Spark reads the query.
@@ -327,7 +327,10 @@ def check(
     if kind is not FileKind.MIRROR and (explain is not None or clusters is not None or was is not None):
         raise typer.BadParameter(f"{path} is no file of MirrorMaker 2", param_hint="--explain, --clusters and --was")
     if more and (kind is FileKind.RESOURCE or (kind is FileKind.MIRROR and clusters is None)):
-        raise typer.BadParameter(f"unexpected argument {str(more[0])!r}")
+        raise typer.BadParameter(
+            f"unexpected argument {str(more[0])!r}: connectors follow the file of a Connect worker, and {path} has "
+            "none of the keys of that file, for example config.storage.topic"
+        )
     try:
         if explain is not None:
             for line in explain_key(path, explain):

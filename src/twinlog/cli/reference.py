@@ -27,7 +27,7 @@ _INTRODUCTION = """\
 | option | meaning |
 |---|---|
 | `--flow east:west` | a flow of FILE. Write `'east->west'` in quotes: otherwise the shell empties a file `west` |
-| `--topic`, `--group`, `--partition` | may be repeated: `--topic orders --topic 'pay.*'` |
+| `--topic`, `--group` | may be repeated: `--topic orders --topic 'pay.*'` |
 | `--from`, `--to` | clusters |
 | `--since`, `--until` | times: `2026-11-20T08:00:00Z`, or milliseconds since 1970 |
 | `--from-offset`, `--to-offset` | offsets |
@@ -49,8 +49,8 @@ All commands have the same codes. The section of a command has its special cases
 """
 
 _AFTER_CODES = """
-`twinlog run` and `twinlog connect` end with 0 after Ctrl-C (SIGINT) and SIGTERM: a supervisor that restarts on failure
-leaves them stopped. [`connect-mirror-maker`](running.md#mirrormaker-2s-command), and [`connect-distributed` and
+`twinlog run`, `connect` and `console` end with 0 after Ctrl-C (SIGINT) and SIGTERM: a supervisor that restarts on
+failure leaves them stopped. [`connect-mirror-maker`](running.md#mirrormaker-2s-command), and [`connect-distributed` and
 `connect-standalone`](connect.md#run-as-a-service), have Kafka's codes.
 
 ```console

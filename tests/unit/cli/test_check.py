@@ -123,7 +123,9 @@ def test_clusters_are_named_as_for_run(tmp_path: Path) -> None:
     assert (both.exit_code, "flow a->b" in both.stdout, "b->a" in both.stdout) == (0, True, True)
     one = CliRunner().invoke(main_app, ["check", file, "--clusters", "b"])
     assert (one.exit_code, "b->a" in one.stdout) == (0, False)
-    assert CliRunner().invoke(main_app, ["check", file, "b"]).exit_code == 2
+    refused = CliRunner().invoke(main_app, ["check", file, "b"])
+    assert refused.exit_code == 2
+    assert "connectors follow the file of a Connect worker" in " ".join(refused.stderr.split())
 
 
 def test_the_mistakes_of_a_worker_and_of_its_connectors_are_printed_together(tmp_path: Path) -> None:
