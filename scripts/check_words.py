@@ -6,9 +6,9 @@ words. scripts/words.json has the rates of packages above a target; each of thes
 and a package fails 2 % above its budget. A budget may only fall: `--write` stores lower rates. `--list PACKAGE` prints
 each sentence with a counted word.
 
-The pages for users (README.md, docs/*.md, docs/guides/*.md) have a budget of words in all, commands included and
-generated pages and parts left out: `--pages` prints the words of each page. The check ends with status 1 if a package
-or the pages are above a budget.
+The pages for users (README.md, docs/*.md, docs/guides/*.md) have a budget of their number and of words in all, commands
+included and generated pages and parts left out: `--pages` prints the words of each page. The check ends with status 1
+if a package or the pages are above a budget.
 """
 
 from __future__ import annotations
@@ -44,6 +44,9 @@ TARGETS = {
 
 USER_WORDS = 30_000
 """The most words of all pages for users; words are divided by blanks, and words of code count, too."""
+
+USER_PAGES = 36
+"""The most pages for users, README.md included."""
 
 GENERATED = {"commands.md", "configuration.md", "ignored-keys.md", "strimzi.md"}
 TOLERANCE = 1.02
@@ -256,9 +259,12 @@ def user_pages(root: Path) -> dict[str, int]:
     return pages
 
 
-def surplus(pages: dict[str, int], most: int) -> Iterator[str]:
-    """A paragraph if the pages have more words than `most`, with the three longest pages."""
+def surplus(pages: dict[str, int], most: int, most_pages: int) -> Iterator[str]:
+    """A line if there are more than `most_pages` pages, and a paragraph if they have more words than `most`."""
     words = sum(pages.values())
+    if len(pages) > most_pages:
+        shortest = sorted(pages, key=lambda name: pages[name])[:3]
+        yield f"{len(pages)} pages for users, and the budget is {most_pages}. Join short pages: {', '.join(shortest)}"
     if words > most:
         longest = sorted(pages.items(), key=lambda entry: -entry[1])[:3]
         yield (
@@ -290,7 +296,7 @@ def main(arguments: list[str], root: Path = ROOT, budgets: Path = BUDGETS) -> in
         rates = lowered(found, stored)
         budgets.write_text(json.dumps(rates, indent=2, sort_keys=True) + "\n", encoding="utf-8")
         stored = rates
-    wrong = [*problems(found, stored or {}), *surplus(pages, USER_WORDS)]
+    wrong = [*problems(found, stored or {}), *surplus(pages, USER_WORDS, USER_PAGES)]
     above = sum(package.rate(word) > target for package in found.values() for word, (target, _) in TARGETS.items())
     kept = f"{len(pages)} pages for users have {sum(pages.values()):,} of {USER_WORDS:,} words"
     print("\n".join(wrong) or f"Each package keeps its budgets; {above} rates are above their targets; {kept}.")

@@ -198,7 +198,7 @@ class _Commands(OnDemand):
         LazyCommand(
             FAIL_OVER, "switchback", "twinlog.ops.switchover.command", "switchback", "docs/switchover.md#failback"
         ),
-        LazyCommand(REPAIR, "replay", "twinlog.ops.replay.command", "replay", "docs/topics.md#replay-a-range"),
+        LazyCommand(REPAIR, "replay", "twinlog.ops.replay.command", "replay", "docs/topics.md#backfill-replay-a-range"),
         LazyCommand(CONNECT, "connect", "twinlog.cli.connect", "connect", "docs/connect.md"),
         LazyCommand(
             CONNECT, "connectors", "twinlog.ops.connectors.commands", "app", "docs/connect.md#manage-connectors"

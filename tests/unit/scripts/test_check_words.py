@@ -171,8 +171,10 @@ def test_pages_for_users_are_counted_without_their_generated_parts(tmp_path: Pat
 
 def test_the_pages_for_users_have_a_budget(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pages = {"a.md": 1500, "b.md": 10, "c.md": 20, "d.md": 30}
-    assert list(surplus(pages, 1560)) == []
-    (problem,) = surplus(pages, 1500)
+    assert list(surplus(pages, 1560, 4)) == []
+    (problem,) = surplus(pages, 1560, 3)
+    assert problem == "4 pages for users, and the budget is 3. Join short pages: b.md, c.md, d.md"
+    (problem,) = surplus(pages, 1500, 4)
     assert problem.startswith("The 4 pages for users have 1,560 words, and the budget is 1,500: 60 too many\n")
     assert "longest: a.md 1,500, d.md 30, c.md 20\n" in problem
     written(tmp_path, "docs/page.md", "word " * USER_WORDS)
