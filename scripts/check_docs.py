@@ -20,7 +20,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from scripts.check_messages import stale_pages, wrong_messages
+from scripts.check_messages import stale_pages, wrong_messages, wrong_options
 from scripts.check_pages import wrong_pages
 from twinlog.cli.reference import render
 
@@ -63,6 +63,7 @@ def problems(root: Path, cli: Any) -> Iterator[str]:
     yield from wrong_pages(root)
     if (root / "src" / "twinlog" / "explain").is_dir():
         yield from wrong_messages(root)
+        yield from wrong_options(root, cli)
         yield from stale_pages(root)
 
 

@@ -2,7 +2,8 @@
 
 The shape of a line is cut at its placeholders: at `...`, capital letters, numbers, names of clusters, and punctuation.
 Each piece of two words or more has to be in a string of src/twinlog outside of the table. A hole of a string (`{...}`,
-`%s`) may be empty, the ending of a plural, or another string of the code.
+`%s`) may be empty, the ending of a plural, or another string of the code. A string that names a command of twinlog
+names only options that the help of this command has.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import ast
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 from twinlog.explain.message import Message
 from twinlog.explain.reference import pages
@@ -18,6 +20,8 @@ from twinlog.explain.table import MESSAGES, pieces_of
 
 _FILLED = re.compile(r"%[sdr]|%\.\d+f|%[\d,]*d")
 _HOLE = "\0"
+_COMMAND = re.compile(r"\btwinlog ([a-z][a-z-]*)((?:(?!\btwinlog )[^`;\n\0])*)")
+_OPTION = re.compile(r"(?<![\w-])-{1,2}[a-z][a-z-]*")
 
 _OF_OTHERS = {"can't start new thread", "collides with existing topics", "Invalid value for", "No such option"}
 """Pieces that Python, Typer and Kafka's brokers put into messages."""
@@ -36,6 +40,30 @@ def wrong_messages(root: Path, messages: Iterable[Message] = tuple(MESSAGES.valu
             for piece in pieces_of(shape):
                 if not (piece in corpus or piece in _OF_OTHERS or _filled_in(piece, corpus, begun)):
                     yield f"{message.id}: no string of src/twinlog has `{piece}`, of the line `{shape}`"
+
+
+def wrong_options(root: Path, cli: Any) -> Iterator[str]:
+    """One line for each option after a command in a string below `root` that is hidden or unknown in its help.
+
+    `cli` is the real command tree. Former names of options stay hidden.
+    """
+    for file in sorted((root / "src" / "twinlog").rglob("*.py")):
+        named = {found for text in _strings(file) for found in _COMMAND.findall(text)}
+        for first, rest in sorted(named):
+            name, command = _command(cli.commands.get(first), first, rest.split())
+            params = command.params if command is not None else []
+            shown = {opt for param in params if not getattr(param, "hidden", False) for opt in param.opts}
+            for option in _OPTION.findall(rest) if params else ():
+                if option not in {*shown, "-h", "--help"}:
+                    yield f"{file.relative_to(root)}: `twinlog {name}` has no option {option}"
+
+
+def _command(command: Any, name: str, words: list[str]) -> tuple[str, Any]:
+    """The command below `command` that the words begin with, with its whole name; None if no command does."""
+    while hasattr(command, "commands"):
+        word = words.pop(0) if words and words[0] in command.commands else getattr(command, "default_command", None)
+        name, command = f"{name} {word}", command.commands.get(word)
+    return name, command
 
 
 def stale_pages(root: Path) -> Iterator[str]:

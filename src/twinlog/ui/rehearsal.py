@@ -1,4 +1,4 @@
-"""The rehearsal of a switchover as a reading: the same as `twinlog switchover --rehearse`, again and again."""
+"""The rehearsal of a switchover as a reading: the same as `twinlog switchover --dry-run`, again and again."""
 
 from __future__ import annotations
 

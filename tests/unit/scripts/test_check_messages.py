@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 from pathlib import Path
 
 import pytest
+import typer.main
 
-from scripts.check_messages import stale_pages, wrong_messages
+from scripts.check_messages import stale_pages, wrong_messages, wrong_options
 from twinlog.explain.message import Message
 from twinlog.explain.reference import write_pages
 
@@ -68,3 +70,24 @@ def test_pages_that_differ_from_the_table_are_reported(tmp_path: Path) -> None:
         "docs/messages/old.md: the table of messages has no such page: make reference",
         "docs/messages/held.md: differs from the table of messages: make reference",
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        (
+            "to run twinlog beside it: twinlog canary FILE --topic TOPIC -o DIR",
+            ["`twinlog canary write` has no option -o"],
+        ),
+        ("run twinlog canary {file} --topic TOPIC --output-dir DIR", []),
+        ("twinlog connectors offsets reset NAME --yes; --rehearse is no part of it", []),
+        ("see twinlog switchover FILE --from A --to B --rehearse", ["`twinlog switchover` has no option --rehearse"]),
+        ("twinlog waits, and --never-mind the rest; twinlog connectors does, too", []),
+    ],
+)
+def test_options_in_messages_are_those_of_the_help(tmp_path: Path, text: str, wrong: list[str]) -> None:
+    module = tmp_path / "src" / "twinlog" / "read.py"
+    module.parent.mkdir(parents=True)
+    module.write_text(f"""def told(file):\n    return f"{text}"\n""", encoding="utf-8")
+    cli = typer.main.get_command(importlib.import_module("twinlog.cli.main").app)
+    assert list(wrong_options(tmp_path, cli)) == [f"src/twinlog/read.py: {line}" for line in wrong]

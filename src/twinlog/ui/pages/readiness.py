@@ -1,6 +1,6 @@
 """The page of failover readiness: whether a switchover may begin now, its loss, the wait of producers, and the proof.
 
-The answer is that of `twinlog switchover --rehearse`. The other checks explain it with the facts of status and groups.
+The answer is that of `twinlog switchover --dry-run`. The other checks explain it with the facts of status and groups.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ def why_taken(seen: GroupDescription, group: str, flow: str, target: str) -> str
         return (
             f"TW-LEADER-01: MirrorMaker 2 still runs this flow: group {group} of {target} has the members {who}; "
             "stop it, twinlog waits and takes over; to run twinlog beside it, write a canary: twinlog canary FILE "
-            "--topic TOPIC -o DIR"
+            "--topic TOPIC --output-dir DIR"
         )
     return (
         f"TW-LEADER-15: group {group} of {target} is used by other programs ({seen.protocol_type or 'no'} protocol: "
