@@ -92,7 +92,7 @@ class FlowHeldPartitions:
         """A copier's report, completed for held partitions.
 
         A copier that tries a partition again lacks the end of the source. A recreated or truncated log is copied from
-        an earlier offset.
+        an earlier offset than that of the held partition; a copied partition keeps its own offset.
         """
         if not self._entries:
             return report
@@ -109,7 +109,8 @@ class FlowHeldPartitions:
         elif now - entry.end_at <= END_COUNTS_S:
             part = replace(part, end=entry.end)
         resume_at = entry.held.resume_at
-        return replace(part, source_offset=resume_at) if 0 <= resume_at < part.source_offset else part
+        still_held = part.source_offset == entry.held.source_offset and not part.counters.records
+        return replace(part, source_offset=resume_at) if still_held and 0 <= resume_at < part.source_offset else part
 
     def add_report(self, report: Report) -> None:
         """Note the held partitions that are copied again, by a copier's report."""

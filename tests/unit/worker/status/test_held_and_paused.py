@@ -13,7 +13,7 @@ from harness.virtual.clock import VirtualClock
 from tests.unit.worker.status.test_flow_status import OLD, ORDERS, progress, report
 from twinlog.clock import SYSTEM
 from twinlog.errors import GapError, RefusedError, TwinlogError
-from twinlog.lease.progress import PartitionProgress, Report
+from twinlog.lease.progress import PartitionCounters, PartitionProgress, Report
 from twinlog.model.held import HeldPartition
 from twinlog.model.types import SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.settings.flow import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
@@ -60,9 +60,10 @@ class Scene:
         offsets = {"source_offset": SourceOffset(at), "target_offset": TargetOffset(at)}
         return self.held.add_held(HeldPartition.by(error, part(number), since_ms, **offsets))
 
-    def completed(self, *, at: int = 5, end: int = 9) -> PartitionProgress:
+    def completed(self, *, at: int = 5, end: int = 9, records: int = 0) -> PartitionProgress:
         """The progress of a partition in a completed report."""
-        progress = PartitionProgress("shop", 0, SourceOffset(at), TargetOffset(at), SourceOffset(end))
+        counters = PartitionCounters(records)
+        progress = PartitionProgress("shop", 0, SourceOffset(at), TargetOffset(at), SourceOffset(end), counters)
         (found,) = self.held.complete(
             Report("north->south", "copier", 1, 0, 1.0, 0.0, partitions=(progress,))
         ).partitions
@@ -207,6 +208,13 @@ def test_a_log_that_was_created_again_or_cut_back_is_behind_by_all_of_its_record
     here = Scene()
     here.hold(GapError("shop-0: created again", kind="recreated", resume_at=resume_at, way_out="set a key"))
     assert here.completed(at=5, end=9).lag == lag
+
+
+@pytest.mark.parametrize(("resume_at", "copied"), [(8, 9), (0, 3), (0, 5)])
+def test_a_partition_that_is_copied_past_its_gap_has_its_own_offset(resume_at: int, copied: int) -> None:
+    here = Scene()
+    here.hold(GapError("shop-0: deleted", kind="retention", resume_at=resume_at, way_out="set a key"))
+    assert here.completed(at=copied, end=9, records=1).lag == 9 - copied
 
 
 OTHER = ORDERS._replace(partition=1)
