@@ -159,6 +159,15 @@ _AUDIT = Area(
             impact="Consumers may be refused after a failover.",
             mend="Set `sync.topic.acls.enabled = true`, or add the rights with `kafka-acls.sh`.",
         ),
+        Message(
+            "TW-AUDIT-09",
+            "Topics of the file are missing on the source",
+            "error",
+            lines=("`N topics of the file are missing on EAST, or hidden from the login...: TOPICS`",),
+            meaning="`topics` has these names. The source lacks the topics, or the login lacks DESCRIBE on them.",
+            impact="The topics have no copies.",
+            mend="Correct the names, create the topics, or grant the rights of `twinlog acls FILE --missing`.",
+        ),
     ),
 )
 

@@ -10,7 +10,7 @@ A copy is a topic of the source as well, so a flow copies it again for ever if i
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from twinlog.errors import ConfigError
@@ -37,6 +37,18 @@ def nothing_mirrored(topology: Topology, seen: Sequence[TopicName], left_out: Ma
         reasons[left_out.get(name) or topology.refusal(name) or "its remote topic is missing"].append(name)
     why = "; ".join(f"{reason}: {listed(names)}" for reason, names in reasons.items())
     return f"no topic of {topology.source} is mirrored, of {len(seen)} that can be seen ({why})"
+
+
+def absent_topics(topology: Topology, seen: Container[TopicName]) -> list[TopicName]:
+    """The topics that `topics` spells out, and that are not among those `seen` on the source.
+
+    A class of the user's spells out no topic.
+    """
+    filter_ = topology.topics
+    if type(filter_) is not DefaultTopicFilter:
+        return []
+    names = [TopicName(name) for name in sorted(spelled_out(filter_.include))]
+    return [name for name in names if name not in seen and topology.mirrors(name)]
 
 
 def obstacle(flow: FlowSettings, topology: Topology) -> str | None:

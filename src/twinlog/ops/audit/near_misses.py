@@ -1,14 +1,14 @@
-"""Finds topics that a flow leaves out although they look as if they should be mirrored."""
+"""Finds topics that a flow leaves out although the file names them, groups read them, or names resemble its topics."""
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from difflib import SequenceMatcher
 
 from twinlog.mirror.topology.filters import DefaultTopicFilter, matches, name_beginnings
-from twinlog.mirror.topology.topology import Topology
+from twinlog.mirror.topology.topology import Topology, absent_topics
 from twinlog.model.amounts import counted
 from twinlog.model.topics import listed
 from twinlog.model.types import GroupId, TopicName
@@ -25,12 +25,13 @@ _EDGE = re.compile(r"[^a-zA-Z0-9]")
 
 def outside(
     topology: Topology,
-    topics: Iterable[TopicName],
+    topics: Collection[TopicName],
     readers: Mapping[TopicName, Sequence[GroupId]],
     records: Callable[[TopicName], int | None],
     flow: str,
 ) -> list[Finding]:
-    """The topics of the source that the filter leaves out, and that groups or names make suspicious.
+    """The topics of the source that the filter leaves out, and that groups or names make suspicious; and the topics of
+    the filter that the source lacks or hides.
 
     `readers` are the groups that the flow follows, by the topics that they have committed in. `records` counts the
     offsets of a topic, None if unknown.
@@ -48,6 +49,7 @@ def outside(
         elif (reason := near_miss(topology.topics, topic)) is not None:
             alike[reason].append(topic)
     return [
+        *_of_absent(topology, topics, flow),
         *_of_readers(read, readers, records, flow),
         *_of_names(alike, records, flow),
     ]
@@ -78,6 +80,21 @@ def near_miss(filter_: DefaultTopicFilter, topic: TopicName) -> str | None:
 def _begins(topic: str, stem: str) -> bool:
     """Whether a name is a stem with another separator after it."""
     return topic.startswith(stem) and _EDGE.match(topic[len(stem) :]) is not None
+
+
+def _of_absent(topology: Topology, topics: Collection[TopicName], flow: str) -> list[Finding]:
+    names = absent_topics(topology, topics)
+    if not names:
+        return []
+    mirrored = any(topology.mirrors(topic) and not topology.is_heartbeats(topic) for topic in topics)
+    severity = Severity.WARNING if mirrored else Severity.CRITICAL
+    of_all = "" if mirrored else ", and the flow mirrors no other topic"
+    text = (
+        f"{counted(len(names), 'topic')} of the file {'is' if len(names) == 1 else 'are'} missing on "
+        f"{topology.source}, or hidden from the login{of_all}: {listed(names)}"
+    )
+    way = "correct the names, create the topics, or grant the rights that `twinlog acls FILE --missing` prints"
+    return [Finding("topic-absent", severity, AuditPart.FILTER, text, way, len(names), flow)]
 
 
 def _of_readers(

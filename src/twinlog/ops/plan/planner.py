@@ -22,7 +22,7 @@ from twinlog.mirror.topics.changes import TopicPair
 from twinlog.mirror.topics.checks import check_internal_topics, check_one_cluster, check_two_clusters, past_filter
 from twinlog.mirror.topics.internal_topics import internal_topics
 from twinlog.mirror.topology.plugins import group_filter_of, topic_filter_of
-from twinlog.mirror.topology.topology import topology_of
+from twinlog.mirror.topology.topology import absent_topics, topology_of
 from twinlog.model.groups import CONNECT_PROTOCOL, GROUPS_TOPIC
 from twinlog.model.held import gap_id
 from twinlog.model.topics import listed
@@ -290,8 +290,10 @@ class FlowPlanner:
         )
         # An unreadable part is a problem only if the run needs it: see `missing_rights`.
         findings.notes += [*here.unread, *there.unread]
-        if not here.topics:
-            findings.notes.append(f"all topics of {flow.source} are hidden; does the login have DESCRIBE on them?")
+        absent = absent_topics(topology, here.topics) if flow.copies else []
+        if absent or not here.topics:
+            names = "all topics" if not here.topics else listed(absent)
+            findings.notes.append(f"{flow.source} lacks {names}, or hides them; does the login have DESCRIBE on them?")
         return here, there
 
     def _positions(

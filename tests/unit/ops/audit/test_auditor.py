@@ -4,6 +4,7 @@ are."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -103,6 +104,23 @@ def test_a_lost_record_and_a_near_miss_are_found(mirror: Mirror) -> None:
     assert part(found, AuditPart.GAPS).findings == (), "the source still has the record"
     (near,) = part(found, AuditPart.FILTER).findings
     assert near.lines == ("clicks-v2: 3 records",)
+
+
+@pytest.mark.parametrize(("topics", "severity"), [("clicks, shop[.]eu", "WARNING"), ("shop[.]eu", "CRITICAL")])
+def test_a_topic_of_the_file_that_the_source_lacks_is_found(mirror: Mirror, topics: str, severity: str) -> None:
+    mirror.flow = replace(mirror.flow, topics=tuple(topics.split(", ")))
+    found = mirror.audit()
+    absent = [one for one in part(found, AuditPart.FILTER).findings if one.kind == "topic-absent"]
+    assert [(one.severity.name, one.id) for one in absent] == []
+    mirror.flow = replace(mirror.flow, topics=(*topics.replace("[.]", ".").split(", "), "orders.*"))
+    found = mirror.audit()
+    (one,) = (one for one in part(found, AuditPart.FILTER).findings if one.kind == "topic-absent")
+    assert (one.severity.name, one.id) == (severity, "TW-AUDIT-09")
+    assert one.text.startswith("1 topic of the file is missing on s, or hidden from the login")
+    assert one.text.endswith(": shop.eu")
+    plan = part(found, AuditPart.CHANGES).findings
+    hints = [line for finding in plan for line in finding.lines]
+    assert "s lacks shop.eu, or hides them; does the login have DESCRIBE on them?" in hints
 
 
 def test_an_unreadable_part_is_named_and_the_others_follow(mirror: Mirror) -> None:
