@@ -213,11 +213,19 @@ class CanaryReport:
         text = f"Both copies are equal to the source: {what} (at least {compared:,} on each side)."
         if not compared:
             text = "No record was compared: the canary has yet to copy."
-        repeats = sum(one.repeats or 0 for one in self.groups)
+        repeats = [one.repeats for one in self.groups if one.repeats is not None]
         if self.groups:
+            mm2 = f"{counted(sum(repeats), 'record')} by MirrorMaker 2's offsets, and " if repeats else ""
+            own = ("no record", "some records") if not repeats else ("none", "some")
             text += (
-                f" On a failover now, consumer groups would repeat {counted(repeats, 'record')} by MirrorMaker 2's "
-                f"offsets, and {'none' if all(one.exact for one in self.groups) else 'some'} by twinlog's map."
+                f" On a failover now, consumer groups would repeat {mm2}"
+                f"{own[0] if all(one.exact for one in self.groups) else own[1]} by twinlog's map."
+            )
+        lacking = sum(one.resumes is None for one in self.groups)
+        if lacking:
+            text += (
+                f" MirrorMaker 2 lacks the offset of {counted(lacking, 'partition')} of a group: auto.offset.reset "
+                "decides there."
             )
         rates = {one.program: one.cpu_per_million for one in self.uses}
         mm2, own = rates.get(MM2), rates.get(TWINLOG)

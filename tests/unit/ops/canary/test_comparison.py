@@ -66,6 +66,16 @@ def test_equal_copies_have_a_verdict_with_all_figures() -> None:
     assert FINE.ids == []
 
 
+def test_offsets_that_mirror_maker_lacks_are_no_offsets_without_repeats() -> None:
+    lacking = replace(RESUME, resumes=None, should=None)
+    start = " On a failover now, consumer groups would repeat "
+    reset = " MirrorMaker 2 lacks the offset of 1 partition of a group: auto.offset.reset decides there."
+    verdict = replace(FINE, groups=(lacking,), uses=()).verdict
+    assert verdict.endswith(f"{start}no record by twinlog's map.{reset}")
+    verdict = replace(FINE, groups=(lacking, RESUME), uses=()).verdict
+    assert verdict.endswith(f"{start}18 records by MirrorMaker 2's offsets, and none by twinlog's map.{reset}")
+
+
 def test_each_difference_and_each_unknown_is_a_problem() -> None:
     copies = (replace(FINE.copies[0], findings=(MISSING,)), FINE.copies[1])
     for worse, words, line in (
