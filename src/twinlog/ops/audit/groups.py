@@ -157,6 +157,11 @@ def _of_unclear(flow: str, target: str, one: GroupFailover) -> list[Finding]:
     first = next(iter(reasons.values()))
     text = f"group {one.group} is unable to move to {target} in {counted(len(one.unclear), 'partition')}: {first.text}"
     way = _WAYS_OUT.get(first.obstacle, "see `twinlog groups`").format(target=target)
+    if first.obstacle is Obstacle.NOT_COMMITTED and all(part.facts.syncs for part in one.unclear):
+        way = (
+            "wait for the next checkpoint (emit.checkpoints.interval.seconds, sync.group.offsets.interval.seconds), "
+            f"or commit offsets on {target} before a failover"
+        )
     critical = any(reason.obstacle in (Obstacle.NOT_COMMITTED, Obstacle.TARGET_AHEAD) for reason in reasons.values())
     severity = Severity.CRITICAL if critical else Severity.WARNING
     shown = [
