@@ -33,9 +33,11 @@ LAST = (1 << 63) - 1
 
 
 def shown_moment(moment: int) -> str:
-    """Milliseconds since 1970 as ISO 8601 in UTC; a moment outside of the years 1 to 9999 stays a number."""
+    """Milliseconds since 1970 as ISO 8601 in UTC, without zero milliseconds; a moment outside of the years 1 to 9999
+    stays a number."""
     try:
-        return (EPOCH + timedelta(milliseconds=moment)).isoformat().replace("+00:00", "Z")
+        found = EPOCH + timedelta(milliseconds=moment)
+        return found.isoformat(timespec="milliseconds" if moment % 1000 else "seconds").replace("+00:00", "Z")
     except OverflowError:
         return str(moment)
 
