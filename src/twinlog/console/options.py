@@ -291,8 +291,8 @@ def topic_expressions(given: Sequence[str] | None) -> tuple[str, ...]:
 def single_flow(found: Sequence[FlowSettings]) -> FlowSettings:
     """The only flow of those found. Raises BadParameter for several."""
     if len(found) > 1:
-        names = ", ".join(flow.name for flow in found)
-        raise typer.BadParameter(f"FILE has several flows, choose a flow by --flow: {names}", param_hint="--flow")
+        options = " or ".join(f"--flow {flow.as_option}" for flow in found)
+        raise typer.BadParameter(f"FILE has several flows; add {options}", param_hint="--flow")
     return found[0]
 
 

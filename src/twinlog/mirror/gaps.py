@@ -60,11 +60,12 @@ class Gap:
         policy = f"{settings.key('gap_policy')}.{partition.topic} = skip"
         if settings.kind is not None:
             return f"to go on at offset {self.resume_at}, set {policy}"
-        once = f"to go on at offset {self.resume_at}, run twinlog topics accept-gap FILE {partition}"
+        chosen = f"FILE {partition} --flow {settings.as_option}"
+        once = f"to go on at offset {self.resume_at}, run twinlog topics accept-gap {chosen}"
         if self.kind == "truncation" and not with_ids:
             once += (
                 " (brokers before Kafka 2.8 hide whether a topic was recreated: if this topic was recreated, its new "
-                f"records are copied by twinlog topics restart-from FILE {partition} --earliest)"
+                f"records are copied by twinlog topics restart-from {chosen} --earliest)"
             )
         return f"{once}; to do so at later gaps, too, set {policy} and run twinlog reload FILE"
 

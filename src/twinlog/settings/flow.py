@@ -436,6 +436,11 @@ class FlowSettings:
         return f"{self.source}->{self.target}" if self.kind is None else self.connector_name
 
     @property
+    def as_option(self) -> str:
+        """The name as a value of `--flow`, without the `>` that a shell takes for a redirection."""
+        return f"{self.source}:{self.target}" if self.kind is None else self.connector_name
+
+    @property
     def positions_topic(self) -> str:
         """The topic on the target that stores positions, in Connect's format.
 

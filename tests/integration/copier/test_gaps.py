@@ -26,7 +26,7 @@ def require_held(running: RunningCopier, topic: str, *words: str) -> None:
     assert (held.source, held.reason) == ((topic, 0), "gap")
     for word in words:
         assert word in held.text
-    by_hand = f"to go on at offset {held.resume_at}, run twinlog topics accept-gap FILE {topic}-0"
+    by_hand = f"to go on at offset {held.resume_at}, run twinlog topics accept-gap FILE {topic}-0 --flow north:south"
     by_policy = f"set {KEY}.{topic} = skip and run twinlog reload FILE"
     assert held.way_out == f"{by_hand}; to do so at later gaps, too, {by_policy}"
     assert (len(running.heard.held), running.heard.failures, running.events("gap")) == (1, [], [])

@@ -232,7 +232,7 @@ def test_a_run_does_what_the_plan_says_and_then_nothing_is_left(
     assert problem["kind"] == "gap"
     assert f"{grown}-2: source offsets 7 to 11 (5 offsets) were deleted before they were copied" in problem["text"]
     by_policy = f"set north->south.twinlog.gap.policy.{grown} = skip and run twinlog reload FILE"
-    assert f"run twinlog topics accept-gap FILE {grown}-2; " in problem["text"]
+    assert f"run twinlog topics accept-gap FILE {grown}-2 --flow north:south; " in problem["text"]
     assert problem["text"].endswith(by_policy)
     assert gone["copy"]["records"] == 4
 

@@ -32,5 +32,5 @@ def test_where_topics_have_no_ids_the_way_out_names_both_ways() -> None:
     assert gap is not None
     assert "restart-from" not in gap.way_out(PART, SETTINGS)
     text = gap.way_out(PART, SETTINGS, with_ids=False)
-    assert "twinlog topics accept-gap FILE orders-0" in text
-    assert "twinlog topics restart-from FILE orders-0 --earliest" in text
+    assert "twinlog topics accept-gap FILE orders-0 --flow a:b" in text
+    assert "twinlog topics restart-from FILE orders-0 --flow a:b --earliest" in text

@@ -46,7 +46,7 @@ def way_on(error: TwinlogError, source: TopicPartition, remote: TopicPartition, 
         return f"{change}; or, to leave such records out, {policy}"
     one = ""
     if error.source_offset >= 0:
-        skip = f"twinlog topics skip-to FILE {source} --to-offset {error.source_offset + 1}"
+        skip = f"twinlog topics skip-to FILE {source} --flow {settings.as_option} --to-offset {error.source_offset + 1}"
         one = f"; or, to leave this record out, run {skip}"
     return f"{change}{one}; or, to leave such records out, {policy} and run twinlog reload FILE"
 

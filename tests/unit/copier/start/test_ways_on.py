@@ -13,7 +13,7 @@ from twinlog.model.types import TopicName, TopicPartition
 from twinlog.settings.per_topic import PerTopic
 
 SOURCE, REMOTE = TopicPartition(TopicName("clicks"), 3), TopicPartition(TopicName("a.clicks"), 3)
-LEFT_OUT = "or, to leave this record out, run twinlog topics skip-to FILE clicks-3 --to-offset 813"
+LEFT_OUT = "or, to leave this record out, run twinlog topics skip-to FILE clicks-3 --flow a:b --to-offset 813"
 
 
 @pytest.mark.parametrize(

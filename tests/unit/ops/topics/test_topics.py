@@ -282,7 +282,7 @@ def test_topics_that_are_not_paused_are_not_resumed(here: Scene) -> None:
 def test_a_flow_is_named_where_the_file_has_several(here: Scene) -> None:
     code, _, err = here.call("pause", "orders", more="w->s.enabled = true")
     assert code == 2
-    assert "FILE has several flows, choose a flow by --flow: s->w, w->s" in flat(err)
+    assert "FILE has several flows; add --flow s:w or --flow w:s" in flat(err)
     assert here.call("pause", "orders", "--flow", "s->w", more="w->s.enabled = true")[0] == 0
     assert here.call("pause", "orders", "--flow", "s->x")[0] == 2
 

@@ -55,7 +55,7 @@ def test_a_flow_that_is_not_in_the_file(tmp_path: Path) -> None:
 
 def test_several_flows(tmp_path: Path) -> None:
     code, printed = ask(tmp_path, "--group", "g", text=FLOWS + "b->a.enabled = true\n")
-    assert (code, "FILE has several flows, choose a flow by --flow: a->b, b->a" in printed) == (2, True)
+    assert (code, "FILE has several flows; add --flow a:b or --flow b:a" in printed) == (2, True)
 
 
 def test_a_wrong_file(tmp_path: Path) -> None:
