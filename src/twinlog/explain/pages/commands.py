@@ -457,7 +457,7 @@ _SWITCH = Area(
             lines=(
                 "`TOPICS: nothing is copied yet, by the positions on WEST; ...`",
                 "`N partitions of EAST have no leader`",
-                "`this login lacks ALTER on cluster EAST, needed for --fence acl`",
+                "`this login lacks ALTER on cluster EAST, needed for --fence acl; ...`",
                 "`orders-3 is paused with N records to copy; ...`",
             ),
             meaning="The pre-flight checks found an obstacle before the first change.",

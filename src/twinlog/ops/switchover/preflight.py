@@ -199,7 +199,10 @@ def _of_fence(facts: PreflightFacts, fence: FenceMethod) -> list[str]:
         )
     allowed = facts.operations is None or AclOperation.ALL in facts.operations or needed in facts.operations
     if needed is not None and not allowed:
-        found.append(f"this login lacks {needed.name} on cluster {facts.source}, needed for --fence {fence}")
+        found.append(
+            f"this login lacks {needed.name} on cluster {facts.source}, needed for --fence {fence}; every missing "
+            "right: twinlog acls FILE --for switchover --missing"
+        )
     return found
 
 

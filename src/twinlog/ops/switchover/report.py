@@ -255,6 +255,8 @@ def _next(entries: JournalEntries, run: SwitchoverRun, found: Data, actions: Swi
         lines.append(f"producers stay fenced on {source}, until a way back, or {actions.release}")
         if any(topic.keeps_name for topic in topics_of(entries.done("check") or {"topics": []})):
             lines[-1] += f"; {actions.release} comes before flow {target}->{source} runs without a way back"
+    elif found["fence"] != FenceMethod.NONE:
+        lines.append(f"keep producers away from {source}: the fence there is lifted")
     return lines
 
 

@@ -68,7 +68,13 @@ def test_the_fence_is_chosen_by_the_authorizer(authorizer: bool | None, fence: F
             "a switchover west->east has begun and is still incomplete; complete it, or undo it with --abort",
         ),
         (replace(GOOD, ends={}), "1 partition of east has no leader"),
-        (replace(GOOD, operations=frozenset()), "this login lacks ALTER on cluster east, needed for --fence acl"),
+        (
+            replace(GOOD, operations=frozenset()),
+            (
+                "this login lacks ALTER on cluster east, needed for --fence acl; every missing right: twinlog acls "
+                "FILE --for switchover --missing"
+            ),
+        ),
         (
             replace(GOOD, kind=SwitchoverKind.BACK, earlier=False),
             "no switchover west->east is recorded as done, so there is no way back",

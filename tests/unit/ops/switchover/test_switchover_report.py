@@ -56,6 +56,8 @@ def test_a_planned_switchover() -> None:
     ]
     text = markdown(found)
     assert text.startswith("# Switchover a -> b: done\n")
+    released = SwitchoverMachine(ScriptedWorld(brokers, Kill()), ScriptedJournal(brokers, Kill()), "me 1")
+    assert report(released.release_fence())["next"][-1] == "keep producers away from a: the fence there is lifted"
     assert "| orders | 0 | 53 | 53 | a.orders | 1053 |" in text or "| orders | 0 |" in text
 
 
