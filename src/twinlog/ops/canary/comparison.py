@@ -215,12 +215,10 @@ class CanaryReport:
             text = "No record was compared: the canary has yet to copy."
         repeats = [one.repeats for one in self.groups if one.repeats is not None]
         if self.groups:
-            mm2 = f"{counted(sum(repeats), 'record')} by MirrorMaker 2's offsets, and " if repeats else ""
-            own = ("no record", "some records") if not repeats else ("none", "some")
-            text += (
-                f" On a failover now, consumer groups would repeat {mm2}"
-                f"{own[0] if all(one.exact for one in self.groups) else own[1]} by twinlog's map."
-            )
+            by_mm2 = f"{counted(sum(repeats), 'record')} by MirrorMaker 2's offsets, and " if repeats else ""
+            none, some = ("none", "some") if repeats else ("no record", "some records")
+            by_map = none if all(one.exact for one in self.groups) else some
+            text += f" On a failover now, consumer groups would repeat {by_mm2}{by_map} by twinlog's map."
         lacking = sum(one.resumes is None for one in self.groups)
         if lacking:
             text += (
