@@ -1,4 +1,4 @@
-"""The places of records in the bytes of a fetch, to compare the records where they lie: no body is copied."""
+"""The places of records in the bytes of a fetch, so that a comparison reads the bodies in the fetch itself."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class PlacedRecords:
     def are_copies_of(self, originals: PlacedRecords) -> bool:
         """Whether the records have the timestamps and bodies of other records, in order; their offsets may differ.
 
-        A record without a timestamp has any timestamp in its copy. False also for some very short bodies, which this
+        The copy of a record with `NO_TIMESTAMP` has any timestamp. False also for some very short bodies, which this
         comparison leaves to copies of all bodies.
         """
         lengths = self.cells.length
@@ -103,7 +103,7 @@ class PlacedRecords:
         return bool(self._views().equals(originals._views()))
 
     def runs_from(self, first: int) -> bool:
-        """Whether the offsets run from `first` on without a hole."""
+        """Whether the offsets are `first` and all its successors."""
         return int(self.offsets[0]) == first and int(self.offsets[-1]) == first + len(self) - 1
 
     def _views(self) -> Any:
