@@ -230,7 +230,7 @@ secondary.status.storage.replication.factor = 1
 def converted(file: Path, to: str) -> list[Path]:
     """What `twinlog convert` makes of a file, where everything is converted."""
     output = file.parent / to
-    result = CliRunner().invoke(app, ["convert", str(file), "--to", to, "-o", str(output)])
+    result = CliRunner().invoke(app, ["convert", str(file), "-o", to, "--output-dir", str(output)])
     assert result.exit_code == 0, result.stderr
     return sorted(path for path in output.rglob("*") if path.is_file())
 
