@@ -14,6 +14,7 @@ from twinlog.kafka.admin.groups import GroupAdmin
 from twinlog.kafka.admin.partition_states import name_open_transaction
 from twinlog.kafka.admin.topics import describe_cluster
 from twinlog.kafka.admin.users import supports_quotas
+from twinlog.kafka.net.connections import principal
 from twinlog.mirror.heartbeats import HeartbeatTopics
 from twinlog.mirror.offsets.position_store import PositionStore
 from twinlog.mirror.topics.checks import common_broker
@@ -30,6 +31,7 @@ from twinlog.ops.switchover.fencing import (
     lift_fence,
     plan_fence,
     raise_fence,
+    read_refused_producers,
     shared,
 )
 from twinlog.ops.switchover.group_facts import SwitchoverGroups
@@ -228,8 +230,13 @@ class LiveClusters:
         gone = sum(one.source - before[where].source for where, one in copied.items() if where in before)
         unread: list[str] = []
         authorizer: bool | None = None
+        refused: Mapping[str, Sequence[TopicName]] = {}
         try:
-            authorizer = self.source.call(describe_topic_acls, self.source.client) is not None
+            acls = self.source.call(describe_topic_acls, self.source.client)
+            authorizer = acls is not None
+            if acls:
+                own = principal(self._flow.consumer.client)
+                refused = read_refused_producers(self.target, topics, acls, own)
         except RefusedError as error:
             unread.append(str(error))
         ends = self.source_ends(topics)
@@ -263,6 +270,7 @@ class LiveClusters:
             asks_proof=[topic.name for topic in topics if self._flow.proves(topic.name)],
             transactions=tuple(self.open_transactions(pending[:3])),
             earlier=state in (SwitchoverState.DONE, SwitchoverState.RETURNED),
+            refused=refused,
             staying=[name for name, topic in sorted(here.items()) if not topic.internal and self._stays(name)],
             under_way=state in (SwitchoverState.RUNNING, SwitchoverState.ABORTING),
             rate=gone * 1000 / max(1, self.now_ms() - began_ms) if gone > 0 else None,

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 
-from twinlog.errors import ClusterError
+from twinlog.errors import ClusterError, RefusedError
 from twinlog.kafka.admin.acls import (
     create_topic_acls,
     delete_topic_acls,
@@ -32,7 +32,7 @@ from twinlog.model.quotas import EVERY_USER, Quota, QuotaEntity
 from twinlog.model.topic_names import HeartbeatNames
 from twinlog.model.topics import listed
 from twinlog.model.types import TopicName
-from twinlog.ops.switchover.model import Data, FenceMethod, NotReadyError
+from twinlog.ops.switchover.model import Data, FenceMethod, MovedTopic, NotReadyError
 from twinlog.settings.flow import ClientSettings, FlowSettings
 
 FIRST_RATE, RATE, UNLIMITED = 1000.0, 10.0, 1e15
@@ -104,6 +104,47 @@ def opened_too(rights: Iterable[TopicAcl], others: Iterable[TopicName], present:
         for name in others
         if any(_concerns(acl, name) for acl in wide) and any(_concerns(acl, name) for acl in present)
     )
+
+
+def refused_producers(
+    topics: Iterable[MovedTopic], here: Iterable[TopicAcl], there: Sequence[TopicAcl], own: str = ""
+) -> dict[str, list[TopicName]]:
+    """The principals that may write to topics on the source and lack this right on the target, with the topics there.
+
+    `here` and `there` are the rights of both clusters, `own` is the principal of the flow, which stays away. Hosts and
+    denials are ignored.
+    """
+    found: dict[str, list[TopicName]] = {}
+    writers, allowed = [one for one in here if _lets_write(one)], [one for one in there if _lets_write(one)]
+    for topic in topics:
+        if not topic.producers:
+            continue
+        free = {one.principal for one in allowed if _concerns(one, topic.producers)}
+        for principal in sorted({one.principal for one in writers if _concerns(one, topic.name)} - {own}):
+            if not free.intersection((principal, EVERYONE)):
+                found.setdefault(principal, []).append(topic.producers)
+    return found
+
+
+def read_refused_producers(
+    target: ClusterAdmin, topics: Iterable[MovedTopic], here: Iterable[TopicAcl], own: str
+) -> dict[str, list[TopicName]]:
+    """`refused_producers` by the rights of a target; empty if the target has no authorizer, or hides its rights.
+
+    Raises ClusterError when the target fails to answer.
+    """
+    try:
+        there = target.call(describe_topic_acls, target.client)
+        if there is None or target.call(everyone_allowed_without_acls, target.client):
+            return {}
+    except RefusedError:
+        # A switchover needs no right to read the ACLs of its target.
+        return {}
+    return refused_producers(topics, here, there, own)
+
+
+def _lets_write(acl: TopicAcl) -> bool:
+    return acl.permission == AclPermissionType.ALLOW and acl.operation in (AclOperation.WRITE, AclOperation.ALL)
 
 
 def _concerns(acl: TopicAcl, topic: TopicName) -> bool:

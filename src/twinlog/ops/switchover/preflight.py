@@ -71,6 +71,8 @@ class PreflightFacts:
     earlier: bool = True
     staying: Collection[TopicName] = ()
     """Source topics that the flow leaves out."""
+    refused: Mapping[str, Sequence[TopicName]] = field(default_factory=dict)
+    """Principals that lack WRITE on topics of the target, where they will write; super users may be among them."""
     under_way: bool = False
     """Whether a switchover the other way has begun and is unfinished."""
     rate: float | None = None
@@ -235,6 +237,11 @@ def _notes(facts: PreflightFacts, fence: FenceMethod) -> list[str]:
     ]
     if fewer:
         found.append(f"{listed(fewer)}: fewer partitions on {facts.target}, where producers will write, than now")
+    found += [
+        f"{principal} may write on {facts.source}, and lacks WRITE on {facts.target} for {listed(topics)}: grant it, "
+        "unless it is a super user there"
+        for principal, topics in sorted(facts.refused.items())
+    ]
     copies = [topic.name for topic in facts.topics if not topic.producers]
     if copies:
         found.append(f"{listed(copies)}: written by other flows, which are fenced, too")

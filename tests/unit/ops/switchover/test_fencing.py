@@ -24,13 +24,14 @@ from twinlog.ops.switchover.fencing import (
     quotas_before,
     quotas_data,
     quotas_of,
+    refused_producers,
     shared,
     still_ours,
     throttles,
     with_left,
 )
 from twinlog.ops.switchover.journal import fence_record, other_fences
-from twinlog.ops.switchover.model import SwitchoverDirection
+from twinlog.ops.switchover.model import MovedTopic, SwitchoverDirection
 from twinlog.settings.flow import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
 
 ORDERS = TopicName("orders")
@@ -67,6 +68,24 @@ def test_heartbeats_are_never_denied_and_a_topic_of_a_user_is_whatever_its_name_
     add, _ = denials([west, device], here, [READ], NAMES, carried=True, open_without_acls=False)
     assert [(acl.topic, acl.pattern) for acl in add] == [(device, PatternType.PREFIXED), (west, PatternType.LITERAL)]
     assert fenced_too([west, device], here, NAMES) == ["device.heartbeats"]
+
+
+def test_principals_that_write_on_the_source_and_not_on_the_target_are_named() -> None:
+    copy = TopicName("east.orders")
+    write = replace(READ, operation=AclOperation.WRITE)
+    topics = [
+        MovedTopic(ORDERS, copy, 1, ORDERS),
+        MovedTopic(TopicName("a.x"), TopicName("east.a.x"), 1, TopicName("")),
+    ]
+    prefixed = replace(write, topic=TopicName("ord"), operation=AclOperation.ALL, pattern=PatternType.PREFIXED)
+    everywhere = replace(write, topic=TopicName("*"), principal="User:*")
+    of_copy = replace(write, topic=copy)
+    for here in (write, prefixed):
+        assert refused_producers(topics, [here, READ], [READ, of_copy, DENY]) == {"User:ann": [ORDERS]}
+        for there in (write, prefixed, everywhere):
+            assert refused_producers(topics, [here], [there]) == {}
+    assert refused_producers(topics, [READ, DENY], []) == {}
+    assert refused_producers(topics, [write], [], "User:ann") == {}, "the flow itself"
 
 
 def test_the_first_right_on_an_open_topic_does_not_close_it_to_readers() -> None:

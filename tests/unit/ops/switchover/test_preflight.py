@@ -89,11 +89,16 @@ def test_what_producers_will_miss_is_noted() -> None:
     facts = replace(
         GOOD,
         staying=[TopicName("audit")],
+        refused={"User:ann": [ORDERS]},
         topics=(MovedTopic(ORDERS, REMOTE, 2, ORDERS),),
         target_topics={REMOTE: Topic(REMOTE, 2), ORDERS: Topic(ORDERS, 1)},
     )
     notes = judge_preflight(facts, None).notes
     assert "not mirrored, so their producers are left alone: audit" in notes
+    refused = (
+        "User:ann may write on east, and lacks WRITE on west for orders: grant it, unless it is a super user there"
+    )
+    assert refused in notes
     assert "orders: fewer partitions on west, where producers will write, than now" in notes
 
 
