@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from twinlog.clock import Clock, wall_ms
 from twinlog.errors import ClusterError, RefusedError
-from twinlog.kafka.admin.acls import describe_topic_acls
+from twinlog.kafka.admin.acls import describe_acls
 from twinlog.kafka.admin.cluster import both_clusters
 from twinlog.kafka.admin.groups import GroupAdmin
 from twinlog.kafka.admin.partition_states import name_open_transaction
@@ -20,6 +20,7 @@ from twinlog.mirror.offsets.position_store import PositionStore
 from twinlog.mirror.topics.checks import common_broker
 from twinlog.mirror.topics.writer_fence import WriterFence
 from twinlog.mirror.topology.topology import topology_of
+from twinlog.model.acls import ResourceType
 from twinlog.model.groups import TWINLOG_PROTOCOL, GroupListing
 from twinlog.model.topics import Topic, listed
 from twinlog.model.types import Alias, GroupId, TopicName, TopicPartition
@@ -232,7 +233,7 @@ class LiveClusters:
         authorizer: bool | None = None
         refused: Mapping[str, Sequence[TopicName]] = {}
         try:
-            acls = self.source.call(describe_topic_acls, self.source.client)
+            acls = self.source.call(describe_acls, self.source.client, ResourceType.TOPIC)
             authorizer = acls is not None
             if acls:
                 own = principal(self._flow.consumer.client)

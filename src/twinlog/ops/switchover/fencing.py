@@ -11,6 +11,7 @@ from twinlog.errors import ClusterError, RefusedError
 from twinlog.kafka.admin.acls import (
     create_topic_acls,
     delete_topic_acls,
+    describe_acls,
     describe_topic_acls,
     everyone_allowed_without_acls,
     known_everywhere,
@@ -21,12 +22,15 @@ from twinlog.model.acls import (
     ANYWHERE,
     EVERY_TOPIC,
     EVERYBODY,
+    Acl,
     AclOperation,
     AclPermissionType,
     PatternType,
+    ResourceType,
     TopicAcl,
     acls_data,
     acls_of,
+    allowed_writers,
 )
 from twinlog.model.quotas import EVERY_USER, Quota, QuotaEntity
 from twinlog.model.topic_names import HeartbeatNames
@@ -107,44 +111,40 @@ def opened_too(rights: Iterable[TopicAcl], others: Iterable[TopicName], present:
 
 
 def refused_producers(
-    topics: Iterable[MovedTopic], here: Iterable[TopicAcl], there: Sequence[TopicAcl], own: str = ""
+    topics: Iterable[MovedTopic], here: Iterable[Acl], there: Iterable[Acl], own: str = ""
 ) -> dict[str, list[TopicName]]:
     """The principals that may write to topics on the source and lack this right on the target, with the topics there.
 
-    `here` and `there` are the rights of both clusters, `own` is the principal of the flow, which stays away. Hosts and
-    denials are ignored.
+    `here` and `there` are the rights of both clusters, `own` is the principal of the flow, which stays away. Denials
+    are ignored, because fences are denials.
     """
     found: dict[str, list[TopicName]] = {}
-    writers, allowed = [one for one in here if _lets_write(one)], [one for one in there if _lets_write(one)]
+    here, there = ([acl for acl in acls if acl.permission == AclPermissionType.ALLOW] for acls in (here, there))
     for topic in topics:
         if not topic.producers:
             continue
-        free = {one.principal for one in allowed if _concerns(one, topic.producers)}
-        for principal in sorted({one.principal for one in writers if _concerns(one, topic.name)} - {own}):
-            if not free.intersection((principal, EVERYONE)):
+        free = allowed_writers(there, topic.producers)
+        for principal in sorted(allowed_writers(here, topic.name) - free - {own}):
+            if EVERYBODY not in free:
                 found.setdefault(principal, []).append(topic.producers)
     return found
 
 
 def read_refused_producers(
-    target: ClusterAdmin, topics: Iterable[MovedTopic], here: Iterable[TopicAcl], own: str
+    target: ClusterAdmin, topics: Iterable[MovedTopic], here: Iterable[Acl], own: str
 ) -> dict[str, list[TopicName]]:
     """`refused_producers` by the rights of a target; empty if the target has no authorizer, or hides its rights.
 
     Raises ClusterError when the target fails to answer.
     """
     try:
-        there = target.call(describe_topic_acls, target.client)
+        there = target.call(describe_acls, target.client, ResourceType.TOPIC)
         if there is None or target.call(everyone_allowed_without_acls, target.client):
             return {}
     except RefusedError:
         # A switchover needs no right to read the ACLs of its target.
         return {}
     return refused_producers(topics, here, there, own)
-
-
-def _lets_write(acl: TopicAcl) -> bool:
-    return acl.permission == AclPermissionType.ALLOW and acl.operation in (AclOperation.WRITE, AclOperation.ALL)
 
 
 def _concerns(acl: TopicAcl, topic: TopicName) -> bool:

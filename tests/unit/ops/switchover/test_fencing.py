@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from twinlog.model.acls import AclOperation, AclPermissionType, PatternType, TopicAcl
+from twinlog.model.acls import Acl, AclOperation, AclPermissionType, PatternType, ResourceType, TopicAcl
 from twinlog.model.quotas import EVERY_USER, Quota, QuotaEntity
 from twinlog.model.topic_names import HeartbeatNames
 from twinlog.model.types import Alias, TopicName
@@ -71,21 +71,20 @@ def test_heartbeats_are_never_denied_and_a_topic_of_a_user_is_whatever_its_name_
 
 
 def test_principals_that_write_on_the_source_and_not_on_the_target_are_named() -> None:
-    copy = TopicName("east.orders")
-    write = replace(READ, operation=AclOperation.WRITE)
-    topics = [
-        MovedTopic(ORDERS, copy, 1, ORDERS),
-        MovedTopic(TopicName("a.x"), TopicName("east.a.x"), 1, TopicName("")),
-    ]
-    prefixed = replace(write, topic=TopicName("ord"), operation=AclOperation.ALL, pattern=PatternType.PREFIXED)
-    everywhere = replace(write, topic=TopicName("*"), principal="User:*")
-    of_copy = replace(write, topic=copy)
-    for here in (write, prefixed):
-        assert refused_producers(topics, [here, READ], [READ, of_copy, DENY]) == {"User:ann": [ORDERS]}
-        for there in (write, prefixed, everywhere):
-            assert refused_producers(topics, [here], [there]) == {}
-    assert refused_producers(topics, [READ, DENY], []) == {}
-    assert refused_producers(topics, [write], [], "User:ann") == {}, "the flow itself"
+    def allow(topic: str, who: str = "User:ann", operation: int = AclOperation.WRITE, *, prefix: bool = False) -> Acl:
+        pattern = PatternType.PREFIXED if prefix else PatternType.LITERAL
+        return Acl(ResourceType.TOPIC, topic, who, "*", operation, AclPermissionType.ALLOW, pattern)
+
+    other = MovedTopic(TopicName("a.x"), TopicName("east.a.x"), 1, TopicName(""))
+    topics = [MovedTopic(ORDERS, TopicName("east.orders"), 1, ORDERS), other]
+    read, fence = allow("orders", operation=AclOperation.READ), replace(allow("orders"), permission=2)
+    for here in (allow("orders"), allow("ord", operation=AclOperation.ALL, prefix=True)):
+        refused = refused_producers(topics, [here, read, fence], [read, allow("east.orders")])
+        assert refused == {"User:ann": [ORDERS]}
+        for there in (allow("orders"), allow("o", prefix=True), allow("*", "User:*")):
+            assert refused_producers(topics, [here], [there, fence]) == {}
+    assert refused_producers(topics, [read], []) == {}
+    assert refused_producers(topics, [allow("orders")], [], "User:ann") == {}, "the flow itself"
 
 
 def test_the_first_right_on_an_open_topic_does_not_close_it_to_readers() -> None:
