@@ -163,7 +163,7 @@ _AUDIT = Area(
             "TW-AUDIT-09",
             "Topics of the file are missing on the source",
             "error",
-            lines=("`N topics of the file are missing on EAST, or hidden from the login...: TOPICS`",),
+            lines=("`EAST lacks N topics of the file, or hides them from the login...: TOPICS`",),
             meaning="`topics` has these names. The source lacks the topics, or the login lacks DESCRIBE on them.",
             impact="The topics have no copies.",
             mend="Correct the names, create the topics, or grant the rights of `twinlog acls FILE --missing`.",

@@ -90,8 +90,8 @@ def _of_absent(topology: Topology, topics: Collection[TopicName], flow: str) -> 
     severity = Severity.WARNING if mirrored else Severity.CRITICAL
     of_all = "" if mirrored else ", and the flow mirrors no other topic"
     text = (
-        f"{counted(len(names), 'topic')} of the file {'is' if len(names) == 1 else 'are'} missing on "
-        f"{topology.source}, or hidden from the login{of_all}: {listed(names)}"
+        f"{topology.source} lacks {counted(len(names), 'topic')} of the file, or hides them from the login"
+        f"{of_all}: {listed(names)}"
     )
     way = "correct the names, create the topics, or grant the rights that `twinlog acls FILE --missing` prints"
     return [Finding("topic-absent", severity, AuditPart.FILTER, text, way, len(names), flow)]

@@ -116,7 +116,7 @@ def test_a_topic_of_the_file_that_the_source_lacks_is_found(mirror: Mirror, topi
     found = mirror.audit()
     (one,) = (one for one in part(found, AuditPart.FILTER).findings if one.kind == "topic-absent")
     assert (one.severity.name, one.id) == (severity, "TW-AUDIT-09")
-    assert one.text.startswith("1 topic of the file is missing on s, or hidden from the login")
+    assert one.text.startswith("s lacks 1 topic of the file, or hides them from the login")
     assert one.text.endswith(": shop.eu")
     plan = part(found, AuditPart.CHANGES).findings
     hints = [line for finding in plan for line in finding.lines]
