@@ -1,8 +1,8 @@
 """Copies the aborted transactions of a source, so that the same consumers leave their records out at the same offsets.
 
 The records are appended in a transaction of a transactional id of the remote partition, and the transaction is aborted
-at the offset of the source's marker. Transactions that overlap have an id each. A producer that has aborted its
-transaction begins the next one with the same epoch, and its sequence numbers continue (Kafka class TransactionManager).
+at the offset of the source's marker. Transactions that overlap have an id each. After an abort, a producer
+begins its next transaction with the same epoch, and its sequence numbers continue (Kafka class TransactionManager).
 After a crash the next copier continues an open transaction with the producer of the lost copier: a new producer would
 abort the transaction at once, and its marker would have a wrong offset.
 """
@@ -71,7 +71,7 @@ class _RemoteTransactions:
     """The transactions of a remote partition: `known` by their source, and `left` open by an earlier copier or request.
 
     `free` are the numbers of the ids that have no open transaction, each with a producer for the next transaction if
-    there is one, and `count` is the number of all ids.
+    a producer is known, and `count` is the number of all ids.
     """
 
     known: dict[SourceTransaction, _CopiedTransaction] = field(default_factory=dict)

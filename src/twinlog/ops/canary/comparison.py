@@ -208,7 +208,7 @@ class CanaryReport:
         """The result in a sentence or two."""
         compared = min((one.records for one in self.copies), default=0)
         if self.problems:
-            return f"Not equal, or not known: {'; '.join(self.problems)}."
+            return f"Different, or unknown: {'; '.join(self.problems)}."
         what = "every record" if self.full else "every record of the sample"
         text = f"Both copies are equal to the source: {what} (at least {compared:,} on each side)."
         if not compared:
@@ -314,7 +314,7 @@ def _resume(one: GroupResume) -> str:
     if one.in_canary is None:
         own = "twinlog: before the canary's first copy"
     else:
-        repeats = "0 repeated" if one.exact else "some repeated, as the map is not exact there yet"
+        repeats = "0 repeated" if one.exact else "some repeated, until the map is exact there"
         own = f"twinlog resumes at {one.in_canary}: {repeats}, 0 skipped"
     text = f"{one.group} {one.partition} (committed {one.committed}): {mm2}; {own}"
     return f"TW-AUDIT-01: {text}" if one.skips else text
