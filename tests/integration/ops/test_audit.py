@@ -275,6 +275,27 @@ def test_a_whole_comparison_finds_the_same(staged: Staged) -> None:
         assert [one["count"] for one in of(whole, kind)] == [one["count"] for one in of(staged.report, kind)]
 
 
+def test_a_resource_of_strimzi_has_the_findings_of_its_file(staged: Staged, tmp_path: Path) -> None:
+    wrong = ("north->south.sync.group.offset.interval.seconds", "producer.linger.ms", "consumer.poll.timeout.ms")
+    lines = [line for line in staged.file.read_text("utf-8").splitlines() if not line.startswith(wrong)]
+    file = tmp_path / "mm2.properties"
+    file.write_text("\n".join(lines), "utf-8")
+    folder = tmp_path / "resource"
+    converted = CliRunner().invoke(app, ["convert", str(file), "-o", "strimzi", "--output-dir", str(folder)])
+    (resource,) = folder.glob("*.yaml")
+    # The operator's workers have the positions under the names of their connectors.
+    for partition, position in stored(staged.target).values():
+        value = json.dumps({"offset": position.last_copied}, separators=(",", ":")).encode()
+        key = position.key.replace('"MirrorSourceConnector"', '"north->south.MirrorSourceConnector"').encode()
+        produce(staged.target, POSITIONS, [NewRecord(value, key)], partition=partition)
+    done = CliRunner().invoke(app, ["audit", str(resource), "-o", "json", "--sample", "50"])
+    assert done.exit_code == 1, (converted.output, done.output)
+    report = json.loads(done.stdout)
+    for kind in ("missing-records", "doubled-records", "gap", "group-skips", "group-repeats", "setting", "acl"):
+        assert of(report, kind), (kind, done.stdout)
+        assert [one["count"] for one in of(report, kind)] == [one["count"] for one in of(staged.report, kind)], kind
+
+
 def test_a_silent_cluster_and_a_short_time_have_their_codes(staged: Staged, tmp_path: Path) -> None:
     text = staged.file.read_text("utf-8")
     silent = tmp_path / "silent.properties"
