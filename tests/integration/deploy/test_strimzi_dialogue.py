@@ -167,7 +167,7 @@ def normal(answer: Any, alias: str, root: Path, port: int) -> Any:
     return found
 
 
-@pytest.mark.parametrize("release", ["1.0", "1.2"])
+@pytest.mark.parametrize("release", [pytest.param("0.51", marks=pytest.mark.scenario), "1.0", "1.2"])
 def test_the_operators_dialogue_has_the_answers_of_kafkas_worker(
     release: str,
     clusters: tuple[KafkaCluster, KafkaCluster],
