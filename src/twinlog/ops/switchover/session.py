@@ -170,7 +170,7 @@ def print_rehearsal(clusters: LiveClusters, options: SwitchoverOptions, output: 
         typer.echo(shown_data(rehearsal_json(clusters, preflight, steps, stands(entries)), output))
         return FOUND if preflight.problems else 0
     if entries.run is not None:
-        typer.echo(f"last switchover: {stands(entries)}")
+        typer.echo(stands(entries))
     for problem in preflight.problems:
         print_error(with_id(problem, NotReadyError.kind_id))
     for note in preflight.notes:
