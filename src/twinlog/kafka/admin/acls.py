@@ -8,7 +8,7 @@ from dataclasses import replace
 from kafka.protocol.admin import CreateAclsRequest, DeleteAclsRequest, DescribeAclsRequest
 
 from twinlog.errors import ClusterError
-from twinlog.kafka.admin.topics import read_broker_setting
+from twinlog.kafka.admin.topics import read_broker_entry
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
@@ -163,11 +163,14 @@ async def delete_topic_acls(client: ClusterClient, acls: Sequence[TopicAcl]) -> 
                 )
 
 
-async def everyone_allowed_without_acls(client: ClusterClient) -> bool:
+async def everyone_allowed_without_acls(client: ClusterClient) -> bool | None:
     """Whether a topic that lacks rights is open to everyone, by `allow.everyone.if.no.acl.found` of a broker.
 
+    None if the broker hides the setting: Kafka hides each setting of an authorizer (class KafkaConfig, maybeSensitive).
     Raises RefusedError if the principal lacks DESCRIBE_CONFIGS on the cluster, ClusterError when the setting is
     unreadable.
     """
-    found = await read_broker_setting(client, _EVERYONE)
-    return (found or "").lower() == "true"
+    entry = await read_broker_entry(client, _EVERYONE)
+    if entry is None:
+        return False
+    return None if entry.value is None else entry.value.lower() == "true"

@@ -138,7 +138,16 @@ async def describe_configs(
 
 
 async def read_broker_setting(client: ClusterClient, key: str) -> str | None:
-    """A setting of the broker with the lowest id; None if brokers of this release lack the setting.
+    """The value of a setting of the broker with the lowest id; None if brokers of this release lack the setting.
+
+    Raises as `read_broker_entry`.
+    """
+    entry = await read_broker_entry(client, key)
+    return None if entry is None else entry.value
+
+
+async def read_broker_entry(client: ClusterClient, key: str) -> ConfigEntry | None:
+    """A setting of the broker with the lowest id; None if the broker has no such setting.
 
     Raises RefusedError if the principal lacks DESCRIBE_CONFIGS on the cluster, ClusterError when the setting is
     unreadable.
@@ -157,7 +166,7 @@ async def read_broker_setting(client: ClusterClient, key: str) -> str | None:
             raise ClusterError(
                 f"cluster {client.alias}: settings of broker {node}: {error_codes.explain(result.error_code)}"
             )
-        return next((entry.value for entry in result.configs if entry.name == key), None)
+        return next((read_entry(entry) for entry in result.configs if entry.name == key), None)
     raise ClusterError(f"cluster {client.alias}: broker {node} returned no settings")
 
 

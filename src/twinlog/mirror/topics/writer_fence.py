@@ -1,9 +1,8 @@
 """Keeps other logins from remote topics with the offsets of their sources: a foreign record would take such an offset.
 
-A DENY overrules each ALLOW, also of the flow itself, so each other login that may write gets a DENY of its own. A topic
-without ACLs that is open to all (`allow.everyone.if.no.acl.found`) gets ACLs that keep every operation open to all
-except WRITE. A note on the target names these ACLs before they are created: the next process of the flow, or a
-switchover, removes exactly these.
+A DENY overrules each ALLOW, also of the flow itself, so each other login that may write gets a DENY of its own. A note
+on the target names these ACLs before they are created: the next process of the flow, or a switchover, removes exactly
+these. A topic without ACLs gets none: its first ACL would close it to its readers.
 """
 
 from __future__ import annotations
@@ -45,16 +44,6 @@ from twinlog.settings.flow import FlowSettings
 
 log = logging.getLogger(__name__)
 
-_OPEN_TO_ALL = (
-    AclOperation.READ,
-    AclOperation.CREATE,
-    AclOperation.DELETE,
-    AclOperation.ALTER,
-    AclOperation.DESCRIBE_CONFIGS,
-    AclOperation.ALTER_CONFIGS,
-)
-"""READ includes DESCRIBE."""
-
 
 @dataclass(frozen=True, slots=True)
 class FenceNote:
@@ -72,9 +61,7 @@ class SoleWriter:
     open_topics: tuple[str, ...]
 
 
-def sole_writer(
-    acls: Collection[Acl], topics: Iterable[TopicName], login: str, *, open_without_acls: bool
-) -> SoleWriter:
+def sole_writer(acls: Collection[Acl], topics: Iterable[TopicName], login: str) -> SoleWriter:
     """The ACLs that deny WRITE on topics to every login except `login`, by the present `acls` of the cluster.
 
     Super users are out of reach: brokers ignore ACLs for super users.
@@ -85,19 +72,13 @@ def sole_writer(
         writers = allowed_writers(acls, topic)
         if EVERYBODY in writers:
             everybody.append(topic)
-        elif not rights_on(acls, topic):
-            if open_without_acls:
-                allow = TopicAcl(topic, EVERYBODY, ANYWHERE, AclOperation.READ, AclPermissionType.ALLOW)
-                wanted += [replace(allow, operation=operation) for operation in _OPEN_TO_ALL]
-                wanted.append(replace(allow, principal=login, operation=AclOperation.WRITE))
-        else:
-            deny = TopicAcl(topic, "", ANYWHERE, AclOperation.WRITE, AclPermissionType.DENY)
-            wanted += [replace(deny, principal=one) for one in sorted(writers - {login})]
-    reasons = []
-    if everybody:
-        text = f"an ACL lets {EVERYBODY} write to {listed(everybody)}, and a DENY would concern the flow, too"
-        reasons.append(f"{text}; remove this ACL")
-    return SoleWriter(tuple(wanted), tuple(reasons))
+            continue
+        deny = TopicAcl(topic, "", ANYWHERE, AclOperation.WRITE, AclPermissionType.DENY)
+        wanted += [replace(deny, principal=one) for one in sorted(writers - {login})]
+    if not everybody:
+        return SoleWriter(tuple(wanted), ())
+    text = f"an ACL lets {EVERYBODY} write to {listed(everybody)}, and a DENY would concern the flow, too"
+    return SoleWriter(tuple(wanted), (f"{text}; remove this ACL",))
 
 
 class WriterFence:
@@ -130,21 +111,26 @@ class WriterFence:
         acls = self._target.call(describe_acls, self._target.client, ResourceType.TOPIC)
         if acls is None:
             raise RefusedError(f"cluster {self._target.alias} has no authorizer, so each login may write to it")
+        listed_topics = [one for one in remotes if rights_on(acls, one)]
         # Without SASL, or by a token, brokers may know the flow under another name, and a DENY would concern the flow.
         strangers = [
-            one for one in remotes if not self._login_is_known and self._login not in allowed_writers(acls, one)
+            one for one in listed_topics if not self._login_is_known and self._login not in allowed_writers(acls, one)
         ]
         if strangers:
             raise RefusedError(
                 f"cluster {self._target.alias}: no ACL lets {self._login} write to {listed(strangers)}, so brokers may "
                 "know the flow under another name; grant WRITE to it by its name"
             )
-        unlisted = any(not rights_on(acls, one) for one in remotes)
-        open_without_acls = unlisted and self._target.call(everyone_allowed_without_acls, self._target.client)
-        found = sole_writer(acls, remotes, self._login, open_without_acls=open_without_acls)
+        found = sole_writer(acls, listed_topics, self._login)
         present = {acl.of_topic for acl in acls}
         missing = tuple(acl for acl in found.acls if acl not in present)
         reasons = list(found.open_topics)
+        unlisted = [one for one in remotes if one not in listed_topics]
+        if unlisted and self._target.call(everyone_allowed_without_acls, self._target.client) is not False:
+            reasons.append(
+                f"{listed(unlisted)} lacks an ACL, and brokers may leave it open to all "
+                "(allow.everyone.if.no.acl.found); create an ACL for it"
+            )
         if missing:
             noted = [*note.acls, *(acl for acl in missing if acl not in note.acls)]
             self._write(self._acls_key, {"acls": acls_data(noted)})
@@ -183,10 +169,8 @@ class WriterFence:
 
     def _remove(self, acls: Collection[TopicAcl]) -> Collection[TopicAcl]:
         if acls:
-            # A topic without its last ACL is open to all again, so the ACL for its readers goes last.
-            order = sorted(acls, key=lambda acl: acl.principal == EVERYBODY)
-            self._target.call(delete_topic_acls, self._target.client, order)
-            log.info("%s: removed %d ACLs of its fence", self._flow, len(order))
+            self._target.call(delete_topic_acls, self._target.client, list(acls))
+            log.info("%s: removed %d ACLs of its fence", self._flow, len(acls))
         return acls
 
     def _note(self, note: FenceNote, removed: Collection[TopicAcl]) -> FenceNote:

@@ -192,33 +192,19 @@ def other_writers(
         found[tuple(sorted(allowed_writers(there.acls, remote) - {login}))].append(remote)
     open_to_all = found.pop((), [])
     unlisted = [name for name in open_to_all if not rights_on(there.acls, name)]
-    if flow.fences_writers:
-        return _fenced(flow, found, unlisted)
-    notes = [_note(flow, others, names) for others, names in found.items()]
+    problems: list[Problem] = []
+    notes: list[str] = []
+    for others, names in found.items():
+        if not flow.fences_writers:
+            notes.append(_note(flow, others, names))
+        elif EVERYBODY in others:
+            problems.append(Problem("offsets", _note(flow, others, names), _FENCE))
+        else:
+            notes.append(f"a run denies WRITE on {listed(names)} on {flow.target} to {listed(others)}, until it ends")
     if unlisted:
         notes.append(
             f"{listed(unlisted)} on {flow.target} lacks an ACL: with allow.everyone.if.no.acl.found each login may "
             f"write to it, and {_FOREIGN}"
-        )
-    return [], notes
-
-
-def _fenced(
-    flow: FlowSettings, found: Mapping[tuple[str, ...], Sequence[TopicName]], unlisted: Sequence[TopicName]
-) -> tuple[list[Problem], list[str]]:
-    """The effect of the flow's fence on topics by their other writers, and on topics that lack an ACL."""
-    problems = [
-        Problem("offsets", _note(flow, others, names), _FENCE) for others, names in found.items() if EVERYBODY in others
-    ]
-    notes = [
-        f"a run denies WRITE on {listed(names)} on {flow.target} to {listed(others)}, until it ends"
-        for others, names in found.items()
-        if EVERYBODY not in others
-    ]
-    if unlisted:
-        notes.append(
-            f"{listed(unlisted)} on {flow.target} lacks an ACL: with allow.everyone.if.no.acl.found a run leaves each "
-            "operation except WRITE open to all, until it ends"
         )
     return problems, notes
 

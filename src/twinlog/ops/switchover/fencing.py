@@ -269,11 +269,17 @@ def plan_fence(
         open_topics = cluster.call(everyone_allowed_without_acls, cluster.client)
         carried = flow.sync_topic_acls_interval_s is not None
         passing = [acl for other in others for acl in acls_of(other.get("remove", []))]
+        lasting = lasting_acls(before, passing)
+        unlisted = [topic for topic in topics if not any(_concerns(acl, topic) for acl in lasting)]
+        if open_topics is None and unlisted:
+            why = f"{listed(unlisted)}: lacks an ACL, and brokers hide allow.everyone.if.no.acl.found"
+            way_out = "a fence by ACLs could close it to readers; create an ACL for them, or use --fence quota"
+            raise NotReadyError((f"{why}: {way_out}",))
         there = cluster.topics()
         add, remove = denials(
-            *(topics, there, before, heartbeats), carried=carried, open_without_acls=open_topics, passing=passing
+            *(topics, there, before, heartbeats), carried=carried, open_without_acls=bool(open_topics), passing=passing
         )
-        opened = opened_too(remove, there, lasting_acls(before, passing))
+        opened = opened_too(remove, there, lasting)
         if opened:
             why = f"ACLs would open {listed(opened)} to everyone, which have rights of their own; use --fence quota"
             raise NotReadyError((why,))

@@ -23,8 +23,8 @@ def acl(
     return Acl(ResourceType.TOPIC, name, principal, "*", operation, permission, pattern)
 
 
-def fence(acls: Sequence[Acl], *, open_without_acls: bool = False) -> SoleWriter:
-    return sole_writer(acls, [TOPIC], OWN, open_without_acls=open_without_acls)
+def fence(acls: Sequence[Acl]) -> SoleWriter:
+    return sole_writer(acls, [TOPIC], OWN)
 
 
 DENIED = str(acl("User:app", permission=AclPermissionType.DENY).of_topic)
@@ -57,15 +57,3 @@ def test_a_right_of_everybody_is_never_denied() -> None:
     assert found.open_topics == (
         "an ACL lets User:* write to a.t, and a DENY would concern the flow, too; remove this ACL",
     )
-
-
-def test_a_topic_without_acls_stays_open_to_all_except_writers() -> None:
-    assert fence([]) == SoleWriter((), ())
-    found = fence([], open_without_acls=True)
-    allowed = {(one.principal, one.operation) for one in found.acls}
-    assert all(one.permission == AclPermissionType.ALLOW for one in found.acls)
-    assert {operation for who, operation in allowed if who == OWN} == {AclOperation.WRITE}
-    everybody = {operation for who, operation in allowed if who == "User:*"}
-    assert AclOperation.WRITE not in everybody
-    assert AclOperation.ALL not in everybody
-    assert {AclOperation.READ, AclOperation.ALTER_CONFIGS, AclOperation.DELETE} <= everybody
