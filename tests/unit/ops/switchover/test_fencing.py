@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, cast
 
+import pytest
+
+from twinlog.kafka.admin.acls import describe_topic_acls, everyone_allowed_without_acls
+from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.model.acls import Acl, AclOperation, AclPermissionType, PatternType, ResourceType, TopicAcl
 from twinlog.model.quotas import EVERY_USER, Quota, QuotaEntity
 from twinlog.model.topic_names import HeartbeatNames
@@ -21,6 +28,7 @@ from twinlog.ops.switchover.fencing import (
     kept,
     lasting_acls,
     opened_too,
+    plan_fence,
     quotas_before,
     quotas_data,
     quotas_of,
@@ -31,7 +39,7 @@ from twinlog.ops.switchover.fencing import (
     with_left,
 )
 from twinlog.ops.switchover.journal import fence_record, other_fences
-from twinlog.ops.switchover.model import MovedTopic, SwitchoverDirection
+from twinlog.ops.switchover.model import Data, FenceMethod, MovedTopic, NotReadyError, SwitchoverDirection
 from twinlog.settings.flow import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
 
 ORDERS = TopicName("orders")
@@ -246,3 +254,35 @@ def test_what_is_written_down_comes_back() -> None:
         "no producer_byte_rate for user ann client-id app",
         "producer_byte_rate = 3.5 for client-id x",
     ]
+
+
+def planned(acls: Sequence[TopicAcl], *, open_to_all: bool | None) -> Data:
+    """The plan of a fence on a cluster with these rights, whose brokers may hide whether a topic is open to all."""
+    answers: Mapping[Callable[..., Any], object] = {
+        describe_topic_acls: list(acls),
+        everyone_allowed_without_acls: open_to_all,
+    }
+    cluster = SimpleNamespace(
+        alias="east", client=None, call=lambda step, *_: answers[step], topics=lambda: dict.fromkeys(OTHERS)
+    )
+    plain = ClientSettings(("host:9092",))
+    flow = FlowSettings(
+        Alias("east"),
+        Alias("west"),
+        ConsumerSettings(plain),
+        ProducerSettings(plain),
+        AdminSettings(plain),
+        AdminSettings(plain),
+        sync_topic_acls_interval_s=None,
+    )
+    return plan_fence(cast(ClusterAdmin, cluster), FenceMethod.ACL, [ORDERS], flow, flow, {}, [], NAMES)
+
+
+def test_a_topic_without_acls_gets_no_denial_where_brokers_hide_whether_it_is_open() -> None:
+    """The denial would be its first right, and would close it to its readers."""
+    with pytest.raises(NotReadyError, match="orders: lacks an ACL, and brokers hide"):
+        planned([], open_to_all=None)
+    assert acls_of(planned([READ], open_to_all=None)["add"]) == [DENY]
+    assert acls_of(planned([], open_to_all=False)["add"]) == [DENY]
+    everything = replace(DENY, operation=AclOperation.ALL, permission=AclPermissionType.ALLOW)
+    assert acls_of(planned([], open_to_all=True)["add"]) == [everything, DENY]
