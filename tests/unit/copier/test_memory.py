@@ -142,6 +142,20 @@ def test_a_built_batch_counts_as_well(world: World) -> None:
     assert world.memory.used_bytes == 0
 
 
+@pytest.mark.parametrize(("shared", "held"), [(MB // 8, 0), (MB, 4 * MB)])
+def test_a_few_unchanged_batches_beside_built_batches_do_not_hold_their_answer(
+    world: World, shared: int, held: int
+) -> None:
+    frame = world.frames.allocate_frame(4 * MB)
+    data: list[bytearray | memoryview] = [bytearray(MB), frame[:shared], bytearray(MB)]
+    del frame
+    appends = [Append(one, 1, SourceOffset(0), SourceOffset(1), 0, ((0, 1),)) for one in data]
+    del data
+    world.memory.track_waiting(appends)
+    assert world.memory.used_bytes == 2 * MB + (held or shared)
+    assert world.frames.used_bytes == held
+
+
 def test_many_that_wait_leave_room_for_one_more(world: World) -> None:
     received = 0
     for turn in range(2000):

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from twinlog.kafka.net.frame_memory import FrameMemory
 from twinlog.kafka.producer.appends import Append, RoutedRows
+
+MOST_BUILT = 8
+"""From this ratio of all bytes of a fetch to the bytes of its unchanged batches on, the latter are copied out."""
 
 
 class _Kept(weakref.ref[Append | RoutedRows]):
@@ -17,9 +20,10 @@ class _Kept(weakref.ref[Append | RoutedRows]):
 class AppendMemory:
     """Counts bytes against `limit_bytes`; for a single thread.
 
-    A batch that is appended unchanged shares the memory of its whole answer. Three quarters of the budget are used when
-    the target is slower than the source. From then on batches are copied out of their answers, so that a waiting batch
-    holds only its own bytes.
+    A batch that is appended unchanged shares the memory of its whole answer. If almost all batches of a fetch were
+    built, the few unchanged batches are copied out, so that the next answer reuses the memory. Three quarters of the
+    budget are used when the target is slower than the source. From then on batches are copied out of their answers, so
+    that a waiting batch holds only its own bytes.
     """
 
     def __init__(self, limit_bytes: int, frames: FrameMemory) -> None:
@@ -46,13 +50,13 @@ class AppendMemory:
         """The answer came, and its memory counts now, or the answer is lost."""
         self._asked.pop(node, None)
 
-    def track_waiting(self, waiting: Iterable[Append | RoutedRows]) -> None:
-        """Count waiting appends and rows from now on, until they are freed."""
-        tight = self._tight
+    def track_waiting(self, waiting: Sequence[Append | RoutedRows]) -> None:
+        """Count the waiting appends and rows of a fetch from now on, until they are freed."""
+        copies = self._tight or _mostly_built(waiting)
         for one in waiting:
             if isinstance(one, RoutedRows):
                 self._count(one)
-            elif tight or type(one.data) is not memoryview:
+            elif copies or type(one.data) is not memoryview:
                 self._copy_out(one)
 
     def _copy_out(self, append: Append) -> None:
@@ -70,3 +74,16 @@ class AppendMemory:
         assert isinstance(kept, _Kept)
         if self._kept.pop(id(kept), None) is not None:
             self._kept_bytes -= kept.size
+
+
+def _mostly_built(waiting: Sequence[Append | RoutedRows]) -> bool:
+    """Whether only a small part of the bytes shares the memory of an answer."""
+    if len(waiting) < 2:
+        return False
+    built = shared = 0
+    for one in waiting:
+        if isinstance(one, RoutedRows) or type(one.data) is not memoryview:
+            built += one.memory_bytes
+        else:
+            shared += one.bytes
+    return 0 < shared * MOST_BUILT <= shared + built
