@@ -93,6 +93,9 @@ class VirtualSocket:
         del self._inbox[:size]
         return size
 
+    def setsockopt(self, level: int, option: int, value: int) -> None:
+        """No option changes a virtual socket."""
+
     def send(self, data: bytes | memoryview) -> int:
         if self.broken:
             raise BrokenPipeError

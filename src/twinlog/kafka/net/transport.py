@@ -6,6 +6,7 @@ A response is received straight into a writable buffer of its size; kafka-python
 from __future__ import annotations
 
 import selectors
+import socket
 import ssl
 import struct
 from collections.abc import Callable
@@ -23,6 +24,9 @@ SCRATCH_BYTES = 64 << 10
 
 A read holds many small answers, and costs a small copy at the head of a large answer.
 """
+
+LOW_WATER_BYTES = 1 << 20
+"""A large answer is read in pieces of this size at least: each piece costs a turn of the loop, some 25 us."""
 
 _INT = struct.Struct(">i")
 
@@ -58,6 +62,7 @@ class _Frames:
         self._frame: memoryview | None = None
         self._filled = 0
         self._limit = limit
+        self._low_water = 1
         self._heard = False
         self._now = self._net.now
 
@@ -137,10 +142,15 @@ class _Frames:
                     self._filled += received
                     if self._filled == len(frame):
                         self._deliver(frame)
+                if self._low_water > 1 or self._frame is not None:
+                    self._set_low_water()
             except KafkaProtocolError as error:
                 return cast(Exception, error)
             if self._closed or (received < len(room) and not self._has_more()):
                 return None
+
+    def _set_low_water(self) -> None:
+        """Choose how many bytes must have arrived before the selector reports them."""
 
     def _has_more(self) -> bool:
         """Whether more bytes may have arrived already, after a read of fewer bytes than the buffer takes.
@@ -179,7 +189,13 @@ class _Frames:
 
 
 class PlainTransport(_Frames, KafkaTCPTransport):  # type: ignore[misc]
-    pass
+    def _set_low_water(self) -> None:
+        # Never more than the rest of the frame, whose last bytes would be reported with the next answer only.
+        rest = 0 if self._frame is None else len(self._frame) - self._filled
+        low_water = min(rest, LOW_WATER_BYTES) if rest >= SCRATCH_BYTES else 1
+        if low_water != self._low_water and self._sock is not None:
+            self._low_water = low_water
+            self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, low_water)
 
 
 class TlsTransport(_Frames, KafkaSSLTransport):  # type: ignore[misc]
