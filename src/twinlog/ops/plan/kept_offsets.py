@@ -28,7 +28,7 @@ from twinlog.ops.plan.flow_plan import Problem
 from twinlog.settings.flow import ConsumerSettings, FlowSettings
 from twinlog.settings.written import key_of
 
-FILLED_A_SECOND, FILLER_BYTES = 6_000_000, 0.35
+FILLED_A_SECOND, FILLER_BYTES = 15_000_000, 0.35
 """Offsets that a copier fills in a second, on two cores, and bytes of a filler on each replica, with zstd."""
 
 SAMPLE = 1_000
