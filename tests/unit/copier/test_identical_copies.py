@@ -377,6 +377,23 @@ def test_a_record_of_others_after_the_end_of_the_source_holds_it() -> None:
         assert "at offset 40 it has a record, and shop-0 ends there" in here.held[0].text
 
 
+def test_a_record_of_others_after_an_open_transaction_holds_it() -> None:
+    """A lost copier left its transaction open; a committed reader sees no record after its begin."""
+    with world(offsets="identical") as here:
+        here.feed(VALUES)
+        lose_caught_up(here)
+        data = encode_batch([(0, record_body(None, b"aborted later", ()))], 0)
+        stamp(data, 777, 0, 0, transactional=True)
+        here.target.log(REMOTE).append(bytes(data))
+        here.target.write(REMOTE, b"of the application")
+        here.feed(VALUES[:2])
+        trim(here, 42)
+        here.begin(again(here))
+        here.until(lambda: bool(here.held), 10)
+        assert [(one.reason, one.source_offset) for one in here.held] == [("diverged", 40)]
+        assert "at offset 41 it has a record of another producer" in here.held[0].text
+
+
 @pytest.mark.parametrize("in_transaction", [False, True])
 def test_a_record_of_others_that_the_source_can_no_longer_tell_holds_it(in_transaction: bool) -> None:
     """Applications wrote on both sides, and the source has deleted its own records."""

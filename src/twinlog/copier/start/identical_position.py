@@ -189,15 +189,22 @@ class IdenticalPositions:
         """
         if since >= until:
             return
-        # Copies of aborted records have producers of their own, and a committed reader leaves them out.
-        async for found in _batches(self._target, grant.remote, since, until, committed=True):
-            batch = found.batch
-            own = batch.producer_id == writer.producer_id or batch.is_control
-            if since <= batch.base_offset < until and not own:
-                raise DivergedError(
-                    f"{grant.source}: {grant.remote} has diverged: at offset {batch.base_offset} it has a record of "
-                    f"another producer, and {grant.source} has deleted its record"
-                )
+        # Copies of aborted records have producers of their own. A committed reader leaves them out, and reads up to the
+        # first open transaction, which may be of a lost copier.
+        past = since
+        for committed in (True, False):
+            async for found in _batches(self._target, grant.remote, past, until, committed=committed):
+                batch = found.batch
+                own = batch.producer_id == writer.producer_id or batch.is_control
+                own = own or (batch.is_transactional and not committed)
+                if since <= batch.base_offset < until and not own:
+                    raise DivergedError(
+                        f"{grant.source}: {grant.remote} has diverged: at offset {batch.base_offset} it has a record "
+                        f"of another producer, and {grant.source} has deleted its record"
+                    )
+                past = batch.last_offset + 1
+            if past >= until:
+                return
 
     async def _compare(self, grant: Grant, since: int, end: TargetOffset, acknowledged: TargetOffset) -> int:
         """Compare the records of both logs from offset `since` up to `end`; returns the number of compared offsets.
