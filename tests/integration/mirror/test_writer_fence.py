@@ -36,13 +36,13 @@ def guarded() -> Iterator[KafkaCluster]:
 class Fence:
     """The fence of a flow, by the login of the flow; a switchover has an object of its own."""
 
-    def __init__(self, source: KafkaCluster, target: KafkaCluster) -> None:
+    def __init__(self, source: KafkaCluster, target: KafkaCluster, user: str = FLOW) -> None:
         login = ClientSettings(
             (target.sasl_bootstrap,),
             security_protocol="SASL_PLAINTEXT",
             sasl_mechanism="PLAIN",
-            sasl_username=FLOW,
-            sasl_password=USERS[FLOW],
+            sasl_username=user,
+            sasl_password=USERS[user],
         )
         settings: FlowSettings = flow_settings(source, target, offsets="identical")
         self._settings = replace(settings, producer=ProducerSettings(login), fence_writers=True)
@@ -125,6 +125,38 @@ def test_a_topic_without_acls_may_be_open_to_all(guarded: KafkaCluster, fence: F
     assert reason.startswith(f"{topic} lacks an ACL, and brokers may leave it open to all")
     assert rights(guarded, topic) == set()
     wait_until(guarded, topic, FLOW, WRITER, READER)
+
+
+def test_the_next_run_has_another_login(
+    source_cluster: KafkaCluster, guarded: KafkaCluster, fence: Fence, topic_name: str
+) -> None:
+    """The fence of a run that was killed would keep the next run from its own topics."""
+    topic = TopicName(create_topic(guarded, topic_name))
+    create_acls(guarded, [write_for(FLOW, topic), write_for(WRITER, topic)])
+    before = rights(guarded, topic)
+    assert fence.of_flow.keep([topic]) is None
+    wait_until(guarded, topic, FLOW)
+    with closing(Fence(source_cluster, guarded, WRITER)) as other:
+        assert other.of_flow.keep([topic]) is None
+        wait_until(guarded, topic, WRITER)
+        other.of_flow.lift()
+    wait_until(guarded, topic, FLOW, WRITER)
+    assert rights(guarded, topic) == before
+
+
+def test_a_fence_of_many_topics(guarded: KafkaCluster, fence: Fence, topic_name: str) -> None:
+    """A record of the note for all of them would be larger than a megabyte."""
+    topics = [TopicName(f"{topic_name}-{number}".ljust(240, "x")) for number in range(3_500)]
+    writer = Acl(f"{topic_name}-", f"User:{WRITER}", "WRITE", pattern="PREFIXED")
+    create_acls(guarded, [writer])
+    wait_for(lambda: writer in acls(guarded), DEADLINE_S, "the writer may write")
+    assert fence.of_flow.keep(topics) is None
+    wait_for(lambda: bool(rights(guarded, topics[-1])), DEADLINE_S, "the last topic is fenced")
+    fence.of_switchover.open_to_producers(topics[:1])
+    wait_for(lambda: not rights(guarded, topics[0]), DEADLINE_S, "a topic is open")
+    fence.of_switchover.expect_copies(topics[:1])
+    fence.of_switchover.lift()
+    wait_for(lambda: not rights(guarded, topics[-1]), DEADLINE_S, "the fence is lifted")
 
 
 def test_a_right_of_everybody_cannot_be_denied(guarded: KafkaCluster, fence: Fence, topic_name: str) -> None:

@@ -96,9 +96,9 @@ class WriterFence:
         topic = control(settings)
         self._topic = CompactedTopic(settings.name, target, topic, "ACLs of the flow")
         self._reader = TopicReader(target, topic.name, optional=True)
-        # The process of the flow writes the first record, a switchover the second.
-        self._keys = ascii_json(["fence", settings.name]), ascii_json(["fence opened", settings.name])
-        self._acls_key, self._opened_key = self._keys
+        # The process of the flow writes a record for each topic, a switchover the other record.
+        self._acls_keys = ascii_json(["fence", settings.name, ""]).removesuffix(b'""]')
+        self._opened_key = ascii_json(["fence opened", settings.name])
         self._last: LastRecords = {}
 
     def keep(self, remotes: Collection[TopicName]) -> str | None:
@@ -108,9 +108,14 @@ class WriterFence:
         """
         note = self._remove_opened()
         remotes = [one for one in remotes if one not in note.opened]
-        acls = self._target.call(describe_acls, self._target.client, ResourceType.TOPIC)
-        if acls is None:
+        every = self._target.call(describe_acls, self._target.client, ResourceType.TOPIC)
+        if every is None:
             raise RefusedError(f"cluster {self._target.alias} has no authorizer, so each login may write to it")
+        noted = frozenset(note.acls)
+        # A run that was killed may have had another login, and its fence then concerns this login.
+        acls = [acl for acl in every if acl.of_topic not in noted]
+        own = [acl for acl in note.acls if acl.principal == self._login]
+        note = self._note(note, self._remove(own))
         listed_topics = [one for one in remotes if rights_on(acls, one)]
         # Without SASL, or by a token, brokers may know the flow under another name, and a DENY would concern the flow.
         strangers = [
@@ -122,7 +127,7 @@ class WriterFence:
                 "know the flow under another name; grant WRITE to it by its name"
             )
         found = sole_writer(acls, listed_topics, self._login)
-        present = {acl.of_topic for acl in acls}
+        present = {acl.of_topic for acl in every}
         missing = tuple(acl for acl in found.acls if acl not in present)
         reasons = list(found.open_topics)
         unlisted = [one for one in remotes if one not in listed_topics]
@@ -132,8 +137,7 @@ class WriterFence:
                 "(allow.everyone.if.no.acl.found); create an ACL for it"
             )
         if missing:
-            noted = [*note.acls, *(acl for acl in missing if acl not in note.acls)]
-            self._write(self._acls_key, {"acls": acls_data(noted)})
+            self._write_acls(dict.fromkeys((*note.acls, *missing)), {acl.topic for acl in missing})
             refused = self._target.call(create_topic_acls, self._target.client, missing)
             reasons += [f"the ACL {acl} is refused: {refusal.text}" for acl, refusal in refused.items()]
             created = [acl for acl in missing if acl not in refused]
@@ -154,14 +158,14 @@ class WriterFence:
         For another process than that of the flow.
         """
         opened = self._read().opened | set(remotes)
-        self._write(self._opened_key, {"topics": sorted(opened)})
+        self._write({self._opened_key: {"topics": sorted(opened)}})
         self._remove([acl for acl in self._read().acls if acl.topic in opened])
 
     def expect_copies(self, remotes: Collection[TopicName]) -> None:
         """The flow may raise its fence again: producers have left these remote topics."""
         opened = self._read().opened
         if not opened.isdisjoint(remotes):
-            self._write(self._opened_key, {"topics": sorted(opened - set(remotes))})
+            self._write({self._opened_key: {"topics": sorted(opened - set(remotes))}})
 
     def _remove_opened(self) -> FenceNote:
         note = self._read()
@@ -177,22 +181,41 @@ class WriterFence:
         """Note that ACLs are removed; returns the note without them."""
         if not removed:
             return note
-        left = replace(note, acls=tuple(acl for acl in note.acls if acl not in removed))
-        self._write(self._acls_key, {"acls": acls_data(left.acls)})
+        gone = frozenset(removed)
+        left = replace(note, acls=tuple(acl for acl in note.acls if acl not in gone))
+        self._write_acls(left.acls, {acl.topic for acl in gone})
         return left
 
     def _read(self) -> FenceNote:
         self._reader.read_last(self._last)
-        found = {key: object_of(kept.value()) for key, kept in self._last.items() if key in self._keys}
-        self._last = {key: kept for key, kept in self._last.items() if key in self._keys}
-        acls, opened = (found.get(key, {}) for key in self._keys)
+        self._last = {
+            key: kept for key, kept in self._last.items() if key == self._opened_key or key.startswith(self._acls_keys)
+        }
+        acls: list[TopicAcl] = []
+        opened: frozenset[TopicName] = frozenset()
         try:
-            return FenceNote(tuple(acls_of(acls.get("acls", []))), frozenset(opened.get("topics", [])))
+            for key, kept in self._last.items():
+                found = object_of(kept.value())
+                if key == self._opened_key:
+                    opened = frozenset(found.get("topics", []))
+                else:
+                    acls += acls_of(found.get("acls", []))
         except (KeyError, TypeError) as error:
             raise ClusterError(
                 f"cluster {self._target.alias}: the note of the fence is malformed: {error!r}"
             ) from error
+        return FenceNote(tuple(acls), opened)
 
-    def _write(self, key: bytes, value: Mapping[str, Any]) -> None:
+    def _write_acls(self, acls: Iterable[TopicAcl], topics: Collection[TopicName]) -> None:
+        """Note the ACLs of these topics, a record for each topic: a record has at most a megabyte."""
+        found: dict[TopicName, list[TopicAcl]] = {topic: [] for topic in sorted(topics)}
+        for acl in acls:
+            if acl.topic in found:
+                found[acl.topic].append(acl)
+        self._write(
+            {self._acls_keys + ascii_json(topic) + b"]": {"acls": acls_data(some)} for topic, some in found.items()}
+        )
+
+    def _write(self, notes: Mapping[bytes, Mapping[str, Any]]) -> None:
         self._topic.ensure(look=True)
-        self._topic.append([(key, ascii_json(value))])
+        self._topic.append([(key, ascii_json(value)) for key, value in notes.items()])

@@ -145,7 +145,24 @@ def begin_keeping_in_step(
             message_id="TW-ACL-05",
             last_step=fence.lift,
         )
+    elif settings.copies and (settings.may_keep_offsets or settings.fence_writers):
+        begin_lifting_fence(jobs, WriterFence(settings, target))
     return job
+
+
+def begin_lifting_fence(jobs: PeriodicJobs, fence: WriterFence) -> None:
+    """The job that removes the fence of an earlier run, which was killed before the file's fence was switched off.
+
+    It looks until the first success: another process of the flow may have a fence of its own.
+    """
+    left = [fence]
+
+    def lift() -> None:
+        if left:
+            fence.lift()
+            left.clear()
+
+    jobs.begin("remove the ACLs of an earlier run", lift, BOUND_S)
 
 
 def begin_following_groups(

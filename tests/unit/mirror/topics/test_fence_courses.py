@@ -1,0 +1,158 @@
+"""Drawn courses of a fence: runs are killed at any request, logins change, and a switchover opens topics."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from tests.unit.worker.topics.test_topic_conflicts import flow
+from twinlog.errors import ClusterError
+from twinlog.kafka.admin.acls import create_topic_acls, delete_topic_acls, describe_acls
+from twinlog.kafka.admin.cluster import ClusterAdmin
+from twinlog.kafka.record.builder import record_body
+from twinlog.kafka.record.last_records import KeptRecord, LastRecords
+from twinlog.mirror.topics import writer_fence
+from twinlog.mirror.topics.writer_fence import WriterFence
+from twinlog.model.acls import (
+    Acl,
+    AclOperation,
+    AclPermissionType,
+    ResourceType,
+    TopicAcl,
+    allowed_writers,
+)
+from twinlog.model.types import TopicName
+from twinlog.settings.per_topic import PerTopic
+
+FIRST, SECOND = TOPICS = tuple(TopicName(name) for name in ("first", "second"))
+LOGINS = ("ann", "bob")
+APP = "User:app"
+
+
+class Guarded:
+    """A cluster with an authorizer: its ACLs, and the notes in its control topic. Kills a run after some requests."""
+
+    def __init__(self) -> None:
+        self.acls: set[TopicAcl] = set()
+        self.notes: dict[bytes, bytes] = {}
+        self.requests_left = 1_000_000
+
+    def count_request(self) -> None:
+        self.requests_left -= 1
+        if self.requests_left < 0:
+            raise ClusterError("killed")
+
+    def call(self, step: Callable[..., Any], _client: object, argument: Any = None) -> Any:
+        self.count_request()
+        if step is create_topic_acls:
+            self.acls |= set(argument)
+            return {}
+        if step is delete_topic_acls:
+            self.acls -= set(argument)
+            return None
+        if step is describe_acls:
+            return self.described()
+        raise AssertionError(step)
+
+    def described(self) -> list[Acl]:
+        return [
+            Acl(ResourceType.TOPIC, one.topic, one.principal, one.host, one.operation, one.permission, one.pattern)
+            for one in self.acls
+        ]
+
+    def may_write(self, topic: TopicName, principal: str) -> bool:
+        return principal in allowed_writers(self.described(), topic)
+
+
+class Notes:
+    """The control topic, for a reader and for a writer."""
+
+    def __init__(self, guarded: Guarded) -> None:
+        self._guarded = guarded
+
+    def read_last(self, last: LastRecords) -> None:
+        self._guarded.count_request()
+        for key, value in self._guarded.notes.items():
+            last[key] = KeptRecord(0, 0, bytes(record_body(key, value)))
+
+    def ensure(self, *, look: bool) -> None:
+        pass
+
+    def append(self, records: Iterable[tuple[bytes, bytes]]) -> None:
+        for key, value in records:
+            self._guarded.count_request()
+            self._guarded.notes[key] = value
+
+
+def fence_of(guarded: Guarded, login: str) -> WriterFence:
+    plain = flow("a", "b")
+    client = replace(plain.producer.client, sasl_username=login)
+    settings = replace(
+        plain, producer=replace(plain.producer, client=client), fence_writers=True, offsets=PerTopic("identical")
+    )
+    admin = SimpleNamespace(client=SimpleNamespace(), call=guarded.call, alias="b")
+    return WriterFence(settings, cast(ClusterAdmin, admin))
+
+
+@pytest.fixture
+def guarded(monkeypatch: pytest.MonkeyPatch) -> Guarded:
+    made = Guarded()
+    monkeypatch.setattr(writer_fence, "TopicReader", lambda *_, **__: Notes(made))
+    monkeypatch.setattr(writer_fence, "CompactedTopic", lambda *_, **__: Notes(made))
+    return made
+
+
+def killed(guarded: Guarded, chance: random.Random, step: Callable[[], object]) -> bool:
+    """Take a step, which may be killed at any request."""
+    guarded.requests_left = chance.randrange(12) if chance.random() < 0.5 else 1_000_000
+    try:
+        step()
+    except ClusterError:
+        return True
+    finally:
+        guarded.requests_left = 1_000_000
+    return False
+
+
+def require_fence(guarded: Guarded, login: str, closed: Collection[TopicName]) -> None:
+    """The login of the flow may write to all topics, the application only to topics that are not `closed`."""
+    for topic in TOPICS:
+        assert guarded.may_write(topic, f"User:{login}")
+        assert guarded.may_write(topic, APP) == (topic not in closed)
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_a_drawn_course(guarded: Guarded, seed: int) -> None:
+    chance = random.Random(seed)
+    guarded.acls = {
+        TopicAcl(topic, principal, "*", AclOperation.WRITE, AclPermissionType.ALLOW)
+        for topic in TOPICS
+        for principal in (APP, *(f"User:{login}" for login in LOGINS))
+    }
+    before = set(guarded.acls)
+    opened: set[TopicName] = set()
+    for _ in range(20):
+        login = chance.choice(LOGINS)
+        fence = fence_of(guarded, login)
+        match chance.randrange(4):
+            case 0 | 1:
+                if not killed(guarded, chance, lambda fence=fence: fence.keep(TOPICS)):  # type: ignore[misc]
+                    require_fence(guarded, login, set(TOPICS) - opened)
+            case 2:
+                if not killed(guarded, chance, fence.lift):
+                    assert guarded.acls == before
+            case 3:
+                topic = chance.choice(TOPICS)
+                fence.open_to_producers([topic])
+                assert guarded.may_write(topic, APP)
+                opened.add(topic)
+                if chance.random() < 0.5:
+                    fence.expect_copies([topic])
+                    opened.discard(topic)
+    fence_of(guarded, LOGINS[0]).lift()
+    assert guarded.acls == before
