@@ -24,7 +24,7 @@ from twinlog.kafka.admin.groups import GroupAdmin
 from twinlog.kafka.consumer.topic_reader import TopicReader
 from twinlog.kafka.record.last_records import KeptRecord, LastRecords, taken
 from twinlog.log_once import AGAIN_S, LogOnce
-from twinlog.model.groups import CONNECT_PROTOCOL, GroupMembers
+from twinlog.model.groups import CONNECT_PROTOCOL, TWINLOG_PROTOCOL, GroupMembers
 from twinlog.model.topic_names import progress_topic
 from twinlog.model.topics import listed
 from twinlog.model.types import GroupId, TopicName
@@ -127,10 +127,12 @@ class OtherCopiers:
         if not taking:
             return False
         try:
-            return bool(self._target.call(GroupAdmin(self._target.client).described, GroupId(group)).members)
+            seen = self._target.call(GroupAdmin(self._target.client).described, GroupId(group))
         except RefusedError as error:
             self._log_hidden(error)
             return False
+        # Other members of a group that several flows share run other flows.
+        return any(member.client_id == f"{TWINLOG_PROTOCOL}-{report.process}" for member in seen.members)
 
     def _log_hidden(self, error: RefusedError) -> None:
         if self._logged.is_new(str(error), AGAIN_S):

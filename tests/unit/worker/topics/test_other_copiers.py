@@ -166,8 +166,9 @@ def test_a_host_with_another_clock_is_not_overlooked(age_s: float) -> None:
         write(here, PROGRESS, report(here, "east-mm2-first", "a", age_s=age_s))
         here.refresh()
         assert here.copied == {"b": 1}
-        # The other process left its group, and its topic is free.
-        here.target.groups.groups["east-mm2-first"] = VirtualGroup("Empty", "twinlog")
+        # The other process left its group, which another flow has as well, and its topic is free.
+        members = {"t-2": Member("twinlog-host-8", 10.0, 10.0, {}, here.loop.clock.monotonic())}
+        here.target.groups.groups["east-mm2-first"] = VirtualGroup("Stable", "twinlog", members=members)
         here.refresh()
         assert here.copied == {"a": 1, "b": 1}
         # A report that arrives now counts, whatever its time.
