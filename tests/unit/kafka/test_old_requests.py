@@ -49,7 +49,7 @@ class OldCluster:
         if request.name == "DescribeGroupsRequest":
             seen = [SimpleNamespace(group_id=group, error_code=0, group_state="Empty") for group in request.groups]
             return SimpleNamespace(groups=seen)
-        entries = [SimpleNamespace(name=FACTOR, value=self.factor)]
+        entries = [SimpleNamespace(name=FACTOR, value=self.factor, config_source=5, read_only=True, is_sensitive=False)]
         code = 31 if self.factor is None else 0
         return SimpleNamespace(results=[SimpleNamespace(error_code=code, configs=entries)])
 
