@@ -28,6 +28,7 @@ def chromium() -> Iterator[Browser]:
     with sync_playwright() as play:
         browser = launch_chromium(play, program)
         yield browser
+        # Chromium may never close a context whose pages have streams; a browser ends after half a minute at most.
         browser.close()
 
 
@@ -72,7 +73,6 @@ def test_a_user_logs_in_and_out_in_chromium(root: str, chromium: Browser) -> Non
     assert watched.complaints == []
     # Only the redirect of the login led elsewhere.
     assert all("/authorize?" in url for url in watched.elsewhere), watched.elsewhere
-    context.close()
 
 
 def test_a_login_under_another_name_of_the_host_ends_in_chromium(root: str, chromium: Browser) -> None:
@@ -82,7 +82,6 @@ def test_a_login_under_another_name_of_the_host_ends_in_chromium(root: str, chro
     page.get_by_role("link", name="Log in at").click()
     page.wait_for_url(f"{root}/ui/topics?search=orders", timeout=LOOK_MS)
     page.get_by_role("button", name="Log out u-1").wait_for(timeout=LOOK_MS)
-    context.close()
 
 
 def test_the_logins_of_two_tabs_both_end_in_chromium(root: str, chromium: Browser) -> None:
@@ -94,4 +93,3 @@ def test_the_logins_of_two_tabs_both_end_in_chromium(root: str, chromium: Browse
         page.goto(answer.headers["location"])
         page.wait_for_url(f"{root}{path}", timeout=LOOK_MS)
         page.get_by_role("button", name="Log out u-1").wait_for(timeout=LOOK_MS)
-    context.close()
