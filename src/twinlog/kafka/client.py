@@ -38,8 +38,6 @@ from twinlog.model.types import TopicName, TopicPartition
 from twinlog.settings.flow import ClientSettings
 
 MAX_FRAME_BYTES = 256 << 20
-LANES = 2
-"""The connections to a broker that appends are divided between."""
 FAR_S = 0.01
 """Round trip of a distant cluster in seconds.
 
@@ -51,8 +49,7 @@ With 8 MB a fetch and 1 GB/s half of the time would be spent waiting.
 class ClusterClient:
     """The client of a cluster on a loop.
 
-    Long polls have connections of their own (`data`), so that other requests never wait behind a fetch. Appends use
-    these connections, too, and in a backlog further connections (`more_data`, see `append`). Writes that
+    Long polls have connections of their own (`data`), so that other requests never wait behind a fetch. Writes that
     other processes can see have connections of their own (`changes`): these connections are silent while writes are
     forbidden. Changes of topics have connections of their own (`topic_changes`): after a change a quota may keep a
     connection silent for minutes (KIP-599).
@@ -63,7 +60,6 @@ class ClusterClient:
     settings: ClientSettings
     _control: Connections = field(init=False)
     _data: Connections = field(init=False)
-    _more_data: Connections = field(init=False)
     _changes: Connections = field(init=False)
     _topic_changes: Connections = field(init=False)
     _topics: dict[TopicName, TopicMetadata] = field(init=False, default_factory=dict)
@@ -85,10 +81,9 @@ class ClusterClient:
         limits = {"receive_message_max_bytes": MAX_FRAME_BYTES, "max_in_flight_requests_per_connection": 64}
         self._control = Connections(self.loop.net, self.loop.wire, self.settings, **limits, **options)
         self._data = Connections(self.loop.net, self.loop.wire, self.settings, **limits, **options)
-        self._more_data = Connections(self.loop.net, self.loop.wire, self.settings, **limits, **options)
         self._changes = Connections(self.loop.net, self.loop.wire, self.settings, **limits, **options)
         self._topic_changes = Connections(self.loop.net, self.loop.wire, self.settings, **limits, **options)
-        for connections in (self._data, self._more_data, self._changes, self._topic_changes):
+        for connections in (self._data, self._changes, self._topic_changes):
             connections.share_metadata(self._control)
         self.contact = Contact(self._why_unreachable, self.loop.clock.monotonic)
         self._rounds = MetadataRounds(self.loop, self.refresh)
@@ -100,7 +95,7 @@ class ClusterClient:
         """
         self._allowed = self._changes.may_send = allowed
         if not reads:
-            self._data.may_send = self._more_data.may_send = allowed
+            self._data.may_send = allowed
 
     async def connect(self, timeout_s: float = 30.0) -> None:
         """Connect to a bootstrap server and read the brokers; raises ClusterError or RefusedError."""
@@ -187,28 +182,25 @@ class ClusterClient:
         """The memory that receives fetched records."""
         return self._data.frames
 
-    def unreachable(self, node: int, lane: int = 0) -> bool:
+    def unreachable(self, node: int) -> bool:
         """Whether the last try to connect to a broker for data failed."""
-        return self._lane(lane).unreachable(node)
+        return self._data.unreachable(node)
 
-    def throttled_s(self, node: int, lane: int = 0) -> float:
-        """The seconds for which a quota keeps a broker from taking requests on a data connection; else 0 (KIP-219).
+    def throttled_s(self, node: int) -> float:
+        """The seconds for which a quota keeps a broker from taking requests on the data connection; else 0 (KIP-219).
 
         Requests meanwhile raise ClusterError at once.
         """
-        return self._lane(lane).throttled_s(node)
-
-    def _lane(self, number: int) -> Connections:
-        return self._more_data if number else self._data
+        return self._data.throttled_s(node)
 
     async def unthrottled(self, node: int) -> None:
         """Wait until a throttling broker takes requests again on the data connection."""
         while (wait_s := self.throttled_s(node)) > 0:
             await self.loop.sleep(wait_s)
 
-    async def send(self, request: Any, node: int, timeout_s: float | None = None, lane: int = 0) -> Any:
-        """Send on a data connection of a broker."""
-        return await self._send(self._lane(lane), request, node, timeout_s)
+    async def send(self, request: Any, node: int, timeout_s: float | None = None) -> Any:
+        """Send on the data connection of a broker."""
+        return await self._send(self._data, request, node, timeout_s)
 
     async def send_change(self, request: Any, node: int, timeout_s: float) -> Any:
         """Send a request that other processes can notice, as a commit, only while `append_only_while` allows it.
@@ -239,7 +231,7 @@ class ClusterClient:
         asked_at = self.loop.clock.monotonic()
         try:
             answer = await manager.send(request, node_id=node, request_timeout_ms=timeout_ms)
-            self.contact.record_answer(asked, data=manager in (self._data, self._more_data))
+            self.contact.record_answer(asked, data=manager is self._data)
             if manager is self._control:
                 self.round_trip_s = min(self.round_trip_s, self.loop.clock.monotonic() - asked_at)
         except (KafkaError, OSError, RuntimeError, asyncio.CancelledError) as error:
@@ -269,7 +261,7 @@ class ClusterClient:
         return fault
 
     def _why_unreachable(self) -> str:
-        managers = (self._data, self._more_data, self._changes, self._topic_changes, self._control)
+        managers = (self._data, self._changes, self._topic_changes, self._control)
         return reasons([one.failures for one in managers], self.settings.security_protocol, connected=self.connected)
 
     def open_for_data(self, partitions: Iterable[TopicPartition]) -> None:
@@ -286,24 +278,17 @@ class ClusterClient:
         timeout_s: float,
         *,
         control: bool = False,
-        lane: int = 0,
         transactional_id: str | None = None,
     ) -> dict[tuple[str, int], Appended]:
         """Append a batch per partition on its leader, acknowledged by all in-sync replicas; returns the answers.
 
-        `lane` is the number of the data connection, below `LANES`. A broker takes the next request of a connection only
-        after its answer to the request before (Kafka class SocketServer), so appends over two connections use more of
-        its threads. With `control` the request uses a connection beside the data connections, so that appends and
-        fetches run in parallel. `transactional_id` belongs to the open transaction that the batches are part of.
+        With `control` the request uses a connection beside the data connection, so that appends and fetches run in
+        parallel. `transactional_id` belongs to the open transaction that the batches are part of.
         """
         self.require_allowed()
         request = RawProduce(topics, timeout_ms=int(timeout_s * 1000), transactional_id=transactional_id)
         names = list(topics)
-        answer: ProducedPartitions
-        if control:
-            answer = await self.send_change(request, node, timeout_s + 5)
-        else:
-            answer = await self.send(request, node, timeout_s + 5, lane)
+        answer: ProducedPartitions = await (self.send_change if control else self.send)(request, node, timeout_s + 5)
         self._written.update(names)
         return answer.partitions
 
@@ -476,5 +461,5 @@ class ClusterClient:
 
     def close(self) -> None:
         """Close every connection at once and drop the waiting requests."""
-        for manager in (self._control, self._data, self._more_data, self._changes, self._topic_changes):
+        for manager in (self._control, self._data, self._changes, self._topic_changes):
             manager.abort()

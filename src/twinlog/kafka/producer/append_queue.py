@@ -158,7 +158,6 @@ class AppendQueue:
         "few_replicas",
         "gate",
         "identity",
-        "lane",
         "late",
         "limit",
         "not_before",
@@ -188,8 +187,6 @@ class AppendQueue:
         self.waits_since = LONG_AGO
         self.stopped = False
         self.few_replicas = False
-        self.lane = 0
-        """The number of the connection that sends its appends; it changes only while no append is in flight."""
         self.gate = Gate.RETRIES if identity.transactional else Gate.OPEN
         self.limit = min(max_in_flight, MAX_WINDOW)
         self.late = LateAppends()

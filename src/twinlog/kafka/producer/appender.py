@@ -1,17 +1,12 @@
-"""Sends queued appends to the target: five requests in flight a connection, each with at most a batch per partition.
-
-A broker takes the requests of a connection in turn: it reads a request only after its answer to the request before
-(Kafka class SocketServer). So in a backlog the partitions of a broker are divided between two connections.
-"""
+"""Sends queued appends to the target: per broker five requests in flight, each with at most a batch per partition."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from itertools import chain
+from collections.abc import Callable
 
 from twinlog.clock import LONG_AGO
 from twinlog.errors import RefusedError, TwinlogError
-from twinlog.kafka.client import LANES, ClusterClient
+from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.net.loop import Loop, Signal
 from twinlog.kafka.producer.append_queue import AppendQueue
 from twinlog.kafka.producer.produce_errors import NO_ANSWER, SentAppend
@@ -20,16 +15,13 @@ from twinlog.model.types import TargetOffset, TopicName
 
 _NOTHING = Appended(NO_ANSWER, -1, -1)
 
-BACKLOG_BYTES = 1 << 20
-"""A queue with so many bytes may take the second connection; fewer bytes share the requests of the first connection."""
-
 
 class TargetAppender:
     """All appends of a task to a cluster.
 
     `allowed()` is asked before each request; while it is False, appends wait. `lost(error)` is called when the cluster
-    refuses for good. Once `max_in_flight_bytes` are in flight, each connection has a single request at a time. The
-    reason is that the frame of a request is a copy of its batches until the socket takes the frame.
+    refuses for good. Once `max_in_flight_bytes` are in flight, each broker has a single request at a time. The reason
+    is that the frame of a request is a copy of its batches until the socket takes the frame.
 
     `transactional_id` is set when all appends are part of transactions. An offered queue is sent until it is empty; the
     code that puts an append into the queue offers the queue again.
@@ -57,7 +49,7 @@ class TargetAppender:
         self._timeout_s = request_timeout_s
         self._allowed = allowed
         self._lost = lost
-        self._brokers: dict[int, tuple[_LaneAppender, ...]] = {}
+        self._brokers: dict[int, _BrokerAppender] = {}
         self._homeless: dict[AppendQueue, None] = {}
         self._stale = loop.signal()
         self._wanted: Callable[[], set[TopicName]] = set
@@ -75,14 +67,11 @@ class TargetAppender:
             self._homeless[queue] = None
             self._stale.set()
             return
-        lanes = self._brokers.get(leader.node)
-        if lanes is None:
-            lanes = tuple(_LaneAppender(self, leader.node, number) for number in range(LANES))
-            self._brokers[leader.node] = lanes
-        if queue.all_acknowledged:
-            # Two appends in flight by different connections may overtake each other.
-            queue.lane = min(lanes, key=_LaneAppender.load).number if queue.queued_bytes >= BACKLOG_BYTES else 0
-        lanes[queue.lane].offer_queue(queue)
+        broker = self._brokers.get(leader.node)
+        if broker is None:
+            broker = self._brokers[leader.node] = _BrokerAppender(self, leader.node)
+            self._loop.start(broker.run)
+        broker.offer_queue(queue)
 
     def refresh(self) -> None:
         """Refresh the leaders soon."""
@@ -91,18 +80,15 @@ class TargetAppender:
     def stop(self) -> None:
         self._stopped = True
         self._stale.set()
-        for lane in self._lanes():
-            lane.wake.set()
-
-    def _lanes(self) -> Iterator[_LaneAppender]:
-        return chain.from_iterable(self._brokers.values())
+        for broker in self._brokers.values():
+            broker.wake.set()
 
     def _arrived(self, size: int) -> None:
         crowded = self._in_flight_bytes >= self._max_in_flight_bytes
         self._in_flight_bytes -= size
         if crowded:
-            for lane in self._lanes():
-                lane.wake.set()
+            for broker in self._brokers.values():
+                broker.wake.set()
 
     async def _keep_leaders(self) -> None:
         while True:
@@ -114,37 +100,26 @@ class TargetAppender:
             except TwinlogError as error:
                 if isinstance(error, RefusedError):
                     self._lost(error)
-            for lane in self._lanes():
-                lane.move_on()
+            for broker in self._brokers.values():
+                broker.move_on()
             homeless, self._homeless = self._homeless, {}
             for queue in homeless:
                 self.offer_queue(queue)
             await self._loop.sleep(0.1)
 
 
-class _LaneAppender:
-    """The appends over a connection to a broker, which is opened for the first append."""
+class _BrokerAppender:
+    __slots__ = ("_appender", "_in_flight", "_node", "_ready", "wake")
 
-    __slots__ = ("_appender", "_in_flight", "_node", "_ready", "_runs", "number", "wake")
-
-    def __init__(self, appender: TargetAppender, node: int, number: int) -> None:
+    def __init__(self, appender: TargetAppender, node: int) -> None:
         self._appender = appender
         self._node = node
-        self.number = number
-        self._runs = False
         self._ready: dict[AppendQueue, None] = {}
         self._in_flight = 0
         self.wake: Signal = appender._loop.signal()
 
-    def load(self) -> int:
-        """The number of its requests in flight and of its waiting queues."""
-        return self._in_flight + len(self._ready)
-
     def offer_queue(self, queue: AppendQueue) -> None:
         self._ready[queue] = None
-        if not self._runs:
-            self._runs = True
-            self._appender._loop.start(self.run)
         self.wake.set()
 
     def move_on(self) -> None:
@@ -180,16 +155,12 @@ class _LaneAppender:
         if not owner._allowed():
             return [], 1.0
         # These appends stay in their queue: a release waits only for appends in flight.
-        if throttled_s := owner._client.throttled_s(self._node, self.number):
+        if throttled_s := owner._client.throttled_s(self._node):
             return [], throttled_s
         entries: list[tuple[AppendQueue, SentAppend]] = []
         size = 0
         later: float | None = None
         for queue in list(self._ready):
-            if queue.lane != self.number:
-                # The queue was offered to another lane since then.
-                del self._ready[queue]
-                continue
             bytes_ = queue.next_bytes(now)
             if not bytes_:
                 if not queue.stopped and queue.not_before > now:
@@ -222,12 +193,12 @@ class _LaneAppender:
         answers: dict[tuple[str, int], Appended] = {}
         try:
             answers = await owner._client.append(
-                self._node, topics, owner._timeout_s, lane=self.number, transactional_id=owner.transactional_id
+                self._node, topics, owner._timeout_s, transactional_id=owner.transactional_id
             )
         except TwinlogError as error:
             if isinstance(error, RefusedError):
                 owner._lost(error)
-            reached = not owner._client.unreachable(self._node, self.number)
+            reached = not owner._client.unreachable(self._node)
             for _, sent in entries:
                 sent.reached = reached
             owner.refresh()

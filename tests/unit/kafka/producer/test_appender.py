@@ -35,7 +35,7 @@ class Target:
         self.refused = 0
         self.log: list[int] = []
 
-    def throttled_s(self, _node: int, _lane: int = 0) -> float:
+    def throttled_s(self, _node: int) -> float:
         return 0.0
 
     def leader(self, _partition: TopicPartition) -> Leader:
@@ -117,7 +117,7 @@ class Crowded:
         self._flying = [0, 0]
         self.most = [0, 0]
 
-    def throttled_s(self, _node: int, _lane: int = 0) -> float:
+    def throttled_s(self, _node: int) -> float:
         return 0.0
 
     def leader(self, partition: TopicPartition) -> Leader:
