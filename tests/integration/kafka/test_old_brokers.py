@@ -113,8 +113,9 @@ def test_records_settings_and_groups_are_mirrored(
     assert offsets(target, remote)[1] >= produced
 
 
+@pytest.mark.scenario
 @before_2_4
-@pytest.mark.parametrize("policy", ["hold", pytest.param("skip", marks=pytest.mark.scenario)])
+@pytest.mark.parametrize("policy", ["hold", "skip"])
 def test_a_record_without_a_key_for_a_compacted_topic_is_named_as_the_refused_record(
     old_cluster: ZooKeeperCluster,
     source_cluster: KafkaCluster,
@@ -144,6 +145,7 @@ def test_a_record_without_a_key_for_a_compacted_topic_is_named_as_the_refused_re
     assert [record.value for record in consume(target, remote)] == expected
 
 
+@pytest.mark.scenario
 @before_2_4
 def test_a_plan_names_the_smaller_records_that_an_old_target_takes(
     old_cluster: ZooKeeperCluster, source_cluster: KafkaCluster, new_name: Callable[[str], str], tmp_path: Path
