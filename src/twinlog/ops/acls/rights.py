@@ -517,8 +517,8 @@ SWITCHOVER_ROWS = (
     RightRow(
         "target",
         "target, topics that producers will write to",
-        (_CREATE,),
-        "`topics`",
+        (_CREATE, _READ),
+        "`topics`, commits",
         mirrored_topics,
         copies,
         uses=("switchover",),
