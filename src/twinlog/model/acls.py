@@ -137,16 +137,16 @@ def acls_of(data: Iterable[Mapping[str, Any]]) -> list[TopicAcl]:
     ]
 
 
-def covers(acl: Acl, topic: TopicName) -> bool:
-    """Whether the name of a right on topics is the name, or a prefix of the name, of a topic."""
-    if acl.pattern == PatternType.PREFIXED:
-        return topic.startswith(acl.name)
-    return acl.name in (topic, EVERY_TOPIC)
+def covers(pattern: int, name: str, topic: TopicName) -> bool:
+    """Whether the name of a right on topics is the name, or by its `pattern` a prefix of the name, of a topic."""
+    if pattern == PatternType.PREFIXED:
+        return topic.startswith(name)
+    return name in (topic, EVERY_TOPIC)
 
 
 def rights_on(acls: Iterable[Acl], topic: TopicName) -> list[Acl]:
     """The rights that count for a topic."""
-    return [acl for acl in acls if acl.resource == ResourceType.TOPIC and covers(acl, topic)]
+    return [acl for acl in acls if acl.resource == ResourceType.TOPIC and covers(acl.pattern, acl.name, topic)]
 
 
 def forbidden(acls: Iterable[Acl], principal: str, topic: TopicName, operation: AclOperation) -> bool:

@@ -9,6 +9,12 @@ from twinlog.model.types import GroupId, TopicName, TopicPartition
 TWINLOG_PROTOCOL = "twinlog"
 """The group protocol of twinlog's own groups, by which its processes elect the runner of a flow."""
 
+
+def client_id_of(process: str) -> str:
+    """The client id of a process, `host-pid`, as a member of the groups of its flows."""
+    return f"{TWINLOG_PROTOCOL}-{process}"
+
+
 CONNECT_PROTOCOL = "connect"
 """The group protocol of Kafka Connect's workers, and so of MirrorMaker 2."""
 

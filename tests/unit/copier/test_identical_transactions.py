@@ -78,6 +78,15 @@ def require_same(here: World, within_s: float = 60.0) -> None:
     assert here.failures == []
 
 
+def crash_after_begun_transaction(here: World, copier: Any) -> None:
+    """Lose a copier once a transaction on the target has begun, free of faults from then on; begin the next copier."""
+    here.until(lambda: any(known.parts for known in here.target.transactions.open.values()))
+    here.pass_by(0.1)
+    here.crash(copier)
+    here.target.faults.clear()
+    here.begin(here.grant(position=here.stored()))
+
+
 def test_committed_transactions() -> None:
     with transactional_world() as here:
         here.write(b"before")
@@ -167,11 +176,7 @@ def test_the_next_copier_uses_a_begun_transaction_of_a_used_producer(number: int
         one.send(b"second")
         here.target.fault(ADD_PARTITIONS, Fault(lost=True, done=True), times=1_000)
         one.end(commit=False)
-        here.until(lambda: any(known.parts for known in here.target.transactions.open.values()))
-        here.pass_by(0.1)
-        here.crash(copier)
-        here.target.faults.clear()
-        here.begin(here.grant(position=here.stored()))
+        crash_after_begun_transaction(here, copier)
         require_same(here)
         assert [known.epoch for known in here.target.transactions.open.values()] == [0]
 
@@ -384,11 +389,7 @@ def test_a_transaction_that_has_begun_without_records_is_used() -> None:
         one.end(commit=False)
         here.target.fault(ADD_PARTITIONS, Fault(lost=True, done=True), times=1_000)
         copier = here.begin()
-        here.until(lambda: any(known.parts for known in here.target.transactions.open.values()))
-        here.pass_by(0.1)
-        here.crash(copier)
-        here.target.faults.clear()
-        here.begin(here.grant(position=here.stored()))
+        crash_after_begun_transaction(here, copier)
         require_same(here)
 
 

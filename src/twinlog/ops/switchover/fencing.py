@@ -20,7 +20,6 @@ from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.admin.users import alter_producer_quotas, describe_producer_quotas
 from twinlog.model.acls import (
     ANYWHERE,
-    EVERY_TOPIC,
     EVERYBODY,
     Acl,
     AclOperation,
@@ -31,6 +30,7 @@ from twinlog.model.acls import (
     acls_data,
     acls_of,
     allowed_writers,
+    covers,
 )
 from twinlog.model.quotas import EVERY_USER, Quota, QuotaEntity
 from twinlog.model.topic_names import HeartbeatNames
@@ -88,7 +88,7 @@ def denials(
         own = any(_of_flows(other, heartbeats) and other.startswith(topic) for other in others)
         pattern = PatternType.PREFIXED if carried and not own else PatternType.LITERAL
         deny = TopicAcl(topic, EVERYBODY, ANYWHERE, AclOperation.WRITE, AclPermissionType.DENY, pattern)
-        if open_without_acls and not any(_concerns(acl, topic) for acl in lasting):
+        if open_without_acls and not any(covers(acl.pattern, acl.topic, topic) for acl in lasting):
             wanted.append(replace(deny, operation=AclOperation.ALL, permission=AclPermissionType.ALLOW))
         wanted.append(deny)
     return wanted, [acl for acl in wanted if acl not in there]
@@ -106,7 +106,7 @@ def opened_too(rights: Iterable[TopicAcl], others: Iterable[TopicName], present:
     return sorted(
         name
         for name in others
-        if any(_concerns(acl, name) for acl in wide) and any(_concerns(acl, name) for acl in present)
+        if all(any(covers(acl.pattern, acl.topic, name) for acl in some) for some in (wide, present))
     )
 
 
@@ -145,12 +145,6 @@ def read_refused_producers(
         # A switchover needs no right to read the ACLs of its target.
         return {}
     return refused_producers(topics, here, there, own)
-
-
-def _concerns(acl: TopicAcl, topic: TopicName) -> bool:
-    if acl.pattern == PatternType.PREFIXED:
-        return topic.startswith(acl.topic)
-    return acl.topic in (topic, EVERY_TOPIC)
 
 
 def throttles(
@@ -270,7 +264,7 @@ def plan_fence(
         carried = flow.sync_topic_acls_interval_s is not None
         passing = [acl for other in others for acl in acls_of(other.get("remove", []))]
         lasting = lasting_acls(before, passing)
-        unlisted = [topic for topic in topics if not any(_concerns(acl, topic) for acl in lasting)]
+        unlisted = [topic for topic in topics if not any(covers(acl.pattern, acl.topic, topic) for acl in lasting)]
         if open_topics is None and unlisted:
             why = f"{listed(unlisted)}: lacks an ACL, and brokers hide allow.everyone.if.no.acl.found"
             way_out = "a fence by ACLs could close it to readers; create an ACL for them, or use --fence quota"

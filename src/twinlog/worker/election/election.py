@@ -20,7 +20,7 @@ from twinlog.kafka.coordinator.membership import Generation, GroupDescription
 from twinlog.kafka.net.loop import Loop
 from twinlog.kafka.retry import ELECTION, MEMBER_CONNECT_S, REFUSED
 from twinlog.message_ids import told
-from twinlog.model.groups import CONNECT_PROTOCOL, TWINLOG_PROTOCOL
+from twinlog.model.groups import CONNECT_PROTOCOL, TWINLOG_PROTOCOL, client_id_of
 from twinlog.settings.flow import FlowSettings
 from twinlog.worker.election.member import Leadership, LeaderTerm, Member, appoint, fingerprint
 from twinlog.worker.election.role import Announcements, ElectionRole, ElectionState
@@ -80,7 +80,7 @@ class Election(GroupMembership):
         self.settings = settings
         self._roster = roster
         self._member = Member(self._roster.name, fingerprint(settings), packs=self._roster.packs, until=until)
-        client = replace(settings.target_admin.client, client_id=f"{TWINLOG_PROTOCOL}-{self._member.name}")
+        client = replace(settings.target_admin.client, client_id=client_id_of(self._member.name))
         super().__init__(connect(settings.target, client), settings.group_id)
         self._announce = Announcements(
             settings,

@@ -24,7 +24,7 @@ from twinlog.kafka.admin.groups import GroupAdmin
 from twinlog.kafka.consumer.topic_reader import TopicReader
 from twinlog.kafka.record.last_records import KeptRecord, LastRecords, taken
 from twinlog.log_once import AGAIN_S, LogOnce
-from twinlog.model.groups import CONNECT_PROTOCOL, TWINLOG_PROTOCOL, GroupMembers
+from twinlog.model.groups import CONNECT_PROTOCOL, GroupMembers, client_id_of
 from twinlog.model.topic_names import progress_topic
 from twinlog.model.topics import listed
 from twinlog.model.types import GroupId, TopicName
@@ -117,7 +117,7 @@ class OtherCopiers:
         """Whether the process of a report still copies; `taking` if this process would otherwise take topics of it.
 
         The clocks of two hosts may differ by minutes. So a report that arrived lately counts by the clock of this
-        process, and before topics are taken the members of the other group decide about a report that looks old.
+        process, and before topics are taken its membership in the other group decides about a report that looks old.
         """
         heard_at = self._heard_at.get(group)
         if heard_at is not None and self._target.clock.monotonic() - heard_at <= STALE_S:
@@ -132,7 +132,7 @@ class OtherCopiers:
             self._log_hidden(error)
             return False
         # Other members of a group that several flows share run other flows.
-        return any(member.client_id == f"{TWINLOG_PROTOCOL}-{report.process}" for member in seen.members)
+        return any(member.client_id == client_id_of(report.process) for member in seen.members)
 
     def _log_hidden(self, error: RefusedError) -> None:
         if self._logged.is_new(str(error), AGAIN_S):

@@ -10,26 +10,12 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.property.test_frame_laws import Receiver
 from twinlog.kafka.net.loop import Loop
 from twinlog.kafka.net.transport import LOW_WATER_BYTES, PlainTransport
 
 SIZE = 3 * LOW_WATER_BYTES
 REPORTED_S = 60.0
-
-
-class Receiver:
-    """Stands where a connection would."""
-
-    _sensors = None
-
-    def __init__(self) -> None:
-        self.frames: list[bytes] = []
-
-    def data_received(self, frame: memoryview) -> None:
-        self.frames.append(bytes(frame))
-
-    def connection_lost(self, error: Exception | None) -> None:
-        """Nothing to do."""
 
 
 class Road:

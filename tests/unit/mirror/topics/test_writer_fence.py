@@ -23,14 +23,7 @@ def acl(
     return Acl(ResourceType.TOPIC, name, principal, "*", operation, permission, pattern)
 
 
-def fence(acls: Sequence[Acl]) -> SoleWriter:
-    return sole_writer(acls, [TOPIC], OWN)
-
-
-DENIED = str(acl("User:app", permission=AclPermissionType.DENY).of_topic)
-
-
-@pytest.mark.parametrize(
+each_way_to_write = pytest.mark.parametrize(
     "there",
     [
         acl("User:app"),
@@ -40,6 +33,17 @@ DENIED = str(acl("User:app", permission=AclPermissionType.DENY).of_topic)
     ],
     ids=["topic", "all operations", "all topics", "prefix"],
 )
+"""The ACLs by which another login may write to the topic."""
+
+
+def fence(acls: Sequence[Acl]) -> SoleWriter:
+    return sole_writer(acls, [TOPIC], OWN)
+
+
+DENIED = str(acl("User:app", permission=AclPermissionType.DENY).of_topic)
+
+
+@each_way_to_write
 def test_each_other_login_is_denied_on_the_topic(there: Acl) -> None:
     found = fence([acl(OWN), there])
     assert [str(one) for one in found.acls] == [DENIED]

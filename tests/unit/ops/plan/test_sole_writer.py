@@ -7,9 +7,10 @@ from dataclasses import replace
 
 import pytest
 
+from tests.unit.mirror.topics.test_writer_fence import OWN, acl, each_way_to_write
 from tests.unit.worker.topics.test_topic_conflicts import flow
 from twinlog.mirror.topics.changes import TopicPair
-from twinlog.model.acls import EVERY_TOPIC, Acl, AclOperation, AclPermissionType, PatternType, ResourceType
+from twinlog.model.acls import EVERY_TOPIC, Acl, AclOperation, AclPermissionType
 from twinlog.model.topics import Topic
 from twinlog.model.types import TopicName
 from twinlog.ops.inventory import Inventory
@@ -17,18 +18,6 @@ from twinlog.ops.plan.flow_plan import Problem
 from twinlog.ops.plan.kept_offsets import other_writers
 from twinlog.settings.flow import OffsetsMode
 from twinlog.settings.per_topic import PerTopic
-
-OWN = "User:mirror"
-
-
-def acl(
-    principal: str,
-    operation: AclOperation = AclOperation.WRITE,
-    name: str = "a.t",
-    pattern: PatternType = PatternType.LITERAL,
-    permission: AclPermissionType = AclPermissionType.ALLOW,
-) -> Acl:
-    return Acl(ResourceType.TOPIC, name, principal, "*", operation, permission, pattern)
 
 
 def found(
@@ -45,16 +34,7 @@ def noted(*acls: Acl, offsets: OffsetsMode = "identical", topics: Sequence[str] 
     return notes
 
 
-@pytest.mark.parametrize(
-    "there",
-    [
-        acl("User:app"),
-        acl("User:app", AclOperation.ALL),
-        acl("User:app", name=EVERY_TOPIC),
-        acl("User:app", name="a.", pattern=PatternType.PREFIXED),
-    ],
-    ids=["topic", "all operations", "all topics", "prefix"],
-)
+@each_way_to_write
 def test_another_login_is_named(there: Acl) -> None:
     (note,) = noted(acl(OWN), there)
     assert note.startswith("User:app may write to a.t on b, and a record of another producer holds its partition")
