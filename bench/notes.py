@@ -63,7 +63,7 @@ Memory is the highest sum over all processes of the system, looked at twice a se
 page that processes share once, RSS once for each.
 
 Latency is from just before `produce` on the source to just after `poll` on the target, with librdkafka at \
-`linger.ms=0` and `fetch.wait.max.ms=10`, for {latency_s} s{lease}. MirrorMaker 2 is run again for at most a minute \
+`linger.ms=0` and `fetch.wait.max.ms=10`, for {latency_s} s{lease}. Both are run again for at most a minute \
 with `producer.linger.ms=0` instead of 5, which is Kafka's default.
 
 The brokers' own limit is what two processes reach that only send requests made beforehand: one fetches the topic and \

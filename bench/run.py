@@ -56,7 +56,7 @@ from bench.run_file import RunFile
 from bench.scale import PROPERTIES, ScaleFigures, measure_scale, prepare
 from bench.systems import (
     COMMON,
-    MM2_EAGER,
+    EAGER,
     MM2_HEAP,
     MM2_TUNING,
     QUERY,
@@ -253,26 +253,29 @@ def _start(
 def _latency(
     item: LatencyItem, options: Options, source: KafkaCluster, target: KafkaCluster, work: Path
 ) -> dict[str, object]:
-    """Both systems; MirrorMaker 2 once more, for a shorter time, with a producer that does not wait for more."""
+    """Both systems; both once more, for a shorter time, with producers that do not wait for more records."""
     eager = replace(item, seconds=min(item.seconds, EAGER_S))
     setups = {
         "mm2": (item, Setup("mm2", f"{item.name}-mm2", copies=options.brokers)),
         "twinlog": (item, Setup("twinlog", f"{item.name}-twinlog", copies=options.brokers)),
-        "eager": (eager, Setup("mm2", f"{item.name}-eager", MM2_EAGER, copies=options.brokers)),
+        "eager": (eager, Setup("mm2", f"{item.name}-eager", EAGER, copies=options.brokers)),
+        "twinlog_eager": (eager, Setup("twinlog", f"{item.name}-twinlog-eager", EAGER, copies=options.brokers)),
     }
     runs: dict[str, LatencyFigures] = {}
     for name, (load, setup) in setups.items():
         talk = talking(f"{item.name}: {TITLES[setup.system]}{' with linger.ms=0' if setup.extra else ''}")
         talk(f"{load.per_second:,} records/s for {load.seconds} s, after {load.warm_up_s} s of warming up")
         runs[name] = measure_latency(load, setup, source, target, work, talk)
-    mm2, twinlog, without_wait = (asdict(runs[name]) for name in setups)
+    mm2, twinlog, mm2_eager, twinlog_eager = (asdict(runs[name]) for name in setups)
     lines = []
     for line in compare(mm2, twinlog, item.wanted, None):
         lines.append(line)
-        # That run is shorter: only times of records compare.
-        if line.figure in item.wanted and line.figure.endswith("_ms"):
-            pair = ({line.figure: without_wait[line.figure]}, {line.figure: twinlog[line.figure]})
-            lines += [replace(one, figure=f"{one.figure}_eager") for one in compare(*pair, item.wanted_eager, None)]
+        # The eager runs are shorter: only times of records compare.
+        figure = line.figure
+        if figure in item.wanted and figure.endswith("_ms"):
+            for kind, mirror in (("eager", twinlog), ("without_linger", twinlog_eager)):
+                pair = ({figure: mm2_eager[figure]}, {figure: mirror[figure]})
+                lines += [replace(one, figure=f"{figure}_{kind}") for one in compare(*pair, item.wanted_eager, None)]
     return _found(item, lines, {name: [asdict(one)] for name, one in runs.items()})
 
 

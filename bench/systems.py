@@ -106,7 +106,7 @@ QUERY = {
 
 ROOT = Path(__file__).parents[1]
 
-MM2_EAGER = {"{target}.producer.linger.ms": "0"}
+EAGER = {"{target}.producer.linger.ms": "0"}
 
 _RUNS = itertools.count()
 """Each run of a peer has a consumer group without offsets and a directory of its own."""
