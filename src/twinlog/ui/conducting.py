@@ -16,7 +16,7 @@ from twinlog.clock import Clock, wall_ms
 from twinlog.errors import RequestError, TwinlogError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.retry import COMMAND_CONNECT_S, LOOK_CONNECT_S
-from twinlog.message_ids import told
+from twinlog.message_ids import told, with_id
 from twinlog.ops.status.readers import ClustersReader
 from twinlog.ops.switchover.clusters import LiveClusters
 from twinlog.ops.switchover.journal import JournalEntries
@@ -146,6 +146,7 @@ class SwitchoverConductor:
         outcome = "done"
         try:
             self._act(made)
+            outcome = made.trouble or outcome
         except NotReadyError as error:
             made.problems = error.problems
             outcome = made.trouble = "the pre-flight found obstacles, and nothing was changed"
@@ -179,7 +180,10 @@ class SwitchoverConductor:
 
             machine = claim_machine(clusters, show, take_over=request.take_over)
             try:
-                carry_out(machine, request.mode, request.options)
+                entries = carry_out(machine, request.mode, request.options)
+                if request.mode is SwitchoverMode.RUN:
+                    failed = report(entries, ACTIONS)["failed"]
+                    made.trouble = "; ".join(with_id(line, "TW-SWITCH-20") for line in failed) or None
             except StopAskedError:
                 stopped = True
                 carry_out(machine, SwitchoverMode.ABORT, request.options)

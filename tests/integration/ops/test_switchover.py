@@ -25,7 +25,9 @@ from harness.produce import NewRecord, numbered, produce
 from harness.topics import create_topic, offsets, topics
 from harness.wait import wait_for
 from tests.integration.consuming import Member
+from tests.integration.kafka.test_rights import delete_acls
 from tests.integration.light_flow import LightFlow
+from tests.integration.running import sasl_properties
 from twinlog.console.signals import INTERRUPTED
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.admin.users import alter_producer_quotas, describe_producer_quotas
@@ -40,7 +42,7 @@ from twinlog.settings.flow import ClientSettings
 COMMAND_S = 240.0
 TO_WEST = ("--from", "east", "--to", "west", "--wave", "names stay")
 TO_EAST = ("--from", "west", "--to", "east", "--wave", "names stay")
-WRITER = "connect"
+WRITER, MIRROR = "connect", "mirrormaker"
 NOBODY = "127.0.0.1:1"
 PARTITIONS = 2
 QUICK = {"quota.window.num": "3", "group.initial.rebalance.delay.ms": "0"}
@@ -271,6 +273,62 @@ def test_there_and_back_with_prefixes_killed_at_several_steps(
         load.abandon()
         flow.stop()
         lift_quotas(west)
+
+
+@pytest.mark.scenario
+def test_a_commit_that_a_right_is_missing_for_is_found_before_and_named_after(
+    pair: tuple[KafkaCluster, KafkaCluster], commands: Commands, topic_name: str
+) -> None:
+    east, west = pair
+    topic, remote, group = topic_name, f"west.{topic_name}", f"g-{topic_name}"
+    create_topic(west, topic, PARTITIONS)
+    produce(west, topic, numbered(100))
+    commit_offsets(west, {group: {(topic, 0): 10}})
+    file = commands.file("west->east")
+    flow = LightFlow(file, "west->east")
+    file.write_text(file.read_text() + sasl_properties({"east": east}, MIRROR))
+    there = ("switchover", file, "--from", "west", "--to", "east", "--wave", "rights", "--fence", "none")
+    login = f"User:{MIRROR}"
+    reads = [Acl(topic, login, "READ"), Acl(group, login, "READ", resource="GROUP")]
+    every = [
+        Acl("mm2-", login, "ALL", pattern="PREFIXED"),
+        Acl("mm2-", login, "ALL", resource="TRANSACTIONAL_ID", pattern="PREFIXED"),
+        Acl("west-mm2", login, "ALL", resource="GROUP"),
+        Acl(remote, login, "READ"),
+        Acl(topic, login, "CREATE"),
+        Acl(topic, login, "DESCRIBE"),
+        Acl(group, login, "DESCRIBE", resource="GROUP"),
+    ]
+    create_acls(east, every)
+    try:
+        flow.wait_until_caught_up()
+        text = commands.run(*there, "--dry-run", code=1)
+        assert f"commits of {group} on east would be refused: {login} lacks READ on group {group} of east" in text
+        # A topic that is yet to be created has no rights for a login that may not read ACLs.
+        create_topic(east, topic, PARTITIONS)
+        text = commands.run(*there, code=1)
+        assert f"TW-SWITCH-20: commits of {group} on east would be refused: {login} lacks READ on topic {topic}" in text
+        assert "nothing was changed" in text
+
+        create_acls(east, reads)
+        assert "nothing was changed" in commands.run(*there, "--dry-run")
+        commands.kill_at("settle", *there)
+        assert commands.killed == 1
+        delete_acls(east, reads[0])
+        path = commands.home / "rights"
+        text = commands.run(*there, "--take-over", "--report", path, code=1)
+        line = f"twinlog: TW-SWITCH-20: east refused the commit of group {group} in {topic}-0 at 0"
+        assert line in text, text
+        assert f"{login} lacks READ on topic {topic} of east; `twinlog acls FILE --for switchover --missing`" in text
+        report = commands.report(path)
+        assert report["state"] == "done"
+        assert stands(east, group, remote)[0] == 10
+        assert stands(east, group, topic) == [None] * PARTITIONS
+        create_acls(east, reads[:1])
+        commands.run(*there)
+        assert stands(east, group, topic) == [0] * PARTITIONS
+    finally:
+        flow.stop()
 
 
 @pytest.mark.scenario

@@ -10,17 +10,20 @@ from urllib.parse import urlencode
 
 import pytest
 
+from tests.unit.ops.switchover.scripted import P0, replace_topic
 from tests.unit.ui.browser import Answer, Browser
 from tests.unit.ui.fakes import FLOW, FakeSources, ScriptedClusters, rehearsed
 from tests.unit.ui.test_accessible import Outline
 from tests.unit.worker.test_driver_report import SETTINGS
 from twinlog.errors import ClusterError
+from twinlog.model.types import TopicName
 from twinlog.ops.switchover.model import SwitchoverKind
 from twinlog.ui.app import ConsoleApp, console_app
 from twinlog.ui.site import ConsoleSettings
 
 DEADLINE_S = 60.0
 TARGET = str(SETTINGS.target)
+REMOTE = TopicName("a.orders")
 
 
 def confirm(browser: Browser, **query: str) -> Answer:
@@ -89,6 +92,25 @@ def test_a_switchover_runs_to_its_end_and_its_report_is_shown(
     released = wait_end(browser, app)
     assert sources.brokers.lifts
     assert "Lift the fence" not in titles(released)
+
+
+def test_a_refused_commit_of_a_group_is_trouble_until_it_is_repeated(
+    browser: Browser, app: ConsoleApp, sources: FakeSources, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "twinlog.audit")
+    sources.brokers.refuses = dict.fromkeys((P0, replace_topic(P0, REMOTE)), "User:mirror lacks READ on topic orders")
+    send(browser)
+    shown = wait_end(browser, app)
+    assert shown["report"]["state"] == "done"
+    trouble = shown["conducted"]["trouble"]
+    assert trouble.startswith(f"TW-SWITCH-20: {TARGET} refused the commit of group shop in ")
+    assert trouble.endswith(
+        ": User:mirror lacks READ on topic orders; then switch over again: it commits these offsets"
+    )
+    assert "TW-SWITCH-20" in caplog.messages[-1]
+    sources.brokers.refuses = {}
+    send(browser)
+    assert wait_end(browser, app)["conducted"]["trouble"] is None
 
 
 @pytest.mark.parametrize(

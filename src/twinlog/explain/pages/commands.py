@@ -560,6 +560,24 @@ _SWITCH = Area(
             ),
             look=("twinlog status mm2.properties",),
         ),
+        Message(
+            "TW-SWITCH-20",
+            "A part of a switchover was refused",
+            "error",
+            lines=(
+                "`commits of GROUPS on WEST would be refused: User:mirror lacks READ on topic TOPIC of WEST; ...`",
+                "`WEST refused the commit of group GROUP in TOPIC-0 at N: ...; then run the same command again: ...`",
+                "`the offsets of GROUPS on EAST were unreadable: ...`",
+                "`create topic TOPIC on WEST: ...`",
+            ),
+            meaning="A rehearsal finds missing rights. The other lines belong to a switchover that is done otherwise.",
+            impact="The groups of the line do not continue on the target; all other groups and the records are there.",
+            mend=(
+                "Grant the right before consumers of these groups start, and run the same command again: after the end "
+                "it only commits offsets."
+            ),
+            look=("twinlog acls mm2.properties --for switchover --missing",),
+        ),
     ),
 )
 

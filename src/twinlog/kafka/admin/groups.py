@@ -159,13 +159,16 @@ class GroupAdmin:
 
     async def operations(self, groups: Iterable[GroupId]) -> dict[GroupId, frozenset[int] | None]:
         """The operations allowed to the principal on each group, which may be missing (KIP-430); None if unknown."""
-        by_node, _ = await self._by_coordinator(groups)
+        by_node, wrong = await self._by_coordinator(groups)
         asked = [
             (node, DescribeGroupsRequest(groups=list(chunk), include_authorized_operations=True, max_version=5))
             for node, theirs in by_node.items()
             for chunk in chunked(theirs, CHUNK)
         ]
-        found: dict[GroupId, frozenset[int] | None] = {}
+        # A broker names the coordinator of a group to logins with DESCRIBE only, which each other operation includes.
+        found: dict[GroupId, frozenset[int] | None] = {
+            group: frozenset[int]() for group, code in wrong.items() if error_codes.refused(code)
+        }
         for answer in await self._ask_all(asked):
             for one in answer.groups:
                 known = None

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from twinlog.clock import Clock, wall_ms
-from twinlog.errors import ClusterError, RefusedError
+from twinlog.errors import ClusterError, RefusedError, TopicGoneError
 from twinlog.kafka.admin.acls import describe_acls
 from twinlog.kafka.admin.cluster import both_clusters
 from twinlog.kafka.admin.groups import GroupAdmin
@@ -25,6 +25,7 @@ from twinlog.model.groups import TWINLOG_PROTOCOL, GroupListing
 from twinlog.model.topics import Topic, listed
 from twinlog.model.types import Alias, GroupId, TopicName, TopicPartition
 from twinlog.ops.proven_ranges import PartitionProven, ProvenRangesReader
+from twinlog.ops.switchover.commit_rights import find_refused_commits, groups_by_topic
 from twinlog.ops.switchover.fencing import (
     fenced_too,
     holds_everywhere,
@@ -46,6 +47,7 @@ from twinlog.ops.switchover.model import (
     MovedTopic,
     NotReadyError,
     Preflight,
+    RefusedCommits,
     SourceEnd,
     SwitchoverDirection,
     SwitchoverKind,
@@ -53,6 +55,7 @@ from twinlog.ops.switchover.model import (
     SwitchoverState,
 )
 from twinlog.ops.switchover.preflight import PreflightFacts, judge_preflight, moved_topics
+from twinlog.ops.switchover.steps.group_step import foresee_groups
 from twinlog.ops.switchover.steps.step import Side
 from twinlog.ops.switchover.stopped_partitions import StoppedPartitions, StoppedPartitionsReader
 from twinlog.ops.switchover.target_topics import (
@@ -272,6 +275,7 @@ class LiveClusters:
             transactions=tuple(self.open_transactions(pending[:3])),
             earlier=state in (SwitchoverState.DONE, SwitchoverState.RETURNED),
             refused=refused,
+            refused_commits=() if kind is SwitchoverKind.EMERGENCY else self._find_refused_commits(topics),
             staying=[name for name, topic in sorted(here.items()) if not topic.internal and self._stays(name)],
             under_way=state in (SwitchoverState.RUNNING, SwitchoverState.ABORTING),
             rate=gone * 1000 / max(1, self.now_ms() - began_ms) if gone > 0 else None,
@@ -281,6 +285,14 @@ class LiveClusters:
             if self._carries_acls()
             else (),
         )
+
+    def _find_refused_commits(self, topics: Collection[MovedTopic]) -> list[str]:
+        try:
+            seen = foresee_groups(self, topics, ())
+        except TopicGoneError:
+            # The flow is yet to store positions, which is an obstacle of its own.
+            return []
+        return find_refused_commits(self.target, groups_by_topic(seen, topics, self.target.topics()))
 
     def _stays(self, topic: TopicName) -> bool:
         """Whether producers may write to a source topic that the flow leaves out."""
@@ -438,7 +450,7 @@ class LiveClusters:
     def groups_by_checkpoints(self, topics: Collection[MovedTopic], cut: Mapping[TopicPartition, int]) -> MovedGroups:
         return self._groups.by_checkpoints(topics, cut)
 
-    def commit_groups(self, offsets: Sequence[GroupOffset]) -> dict[str, str]:
+    def commit_groups(self, offsets: Sequence[GroupOffset]) -> RefusedCommits:
         return self._groups.commit(offsets)
 
     def seed_positions(self, positions: Mapping[TopicPartition, int], side: Side) -> None:

@@ -158,8 +158,8 @@ def switchover(
     Keep flow A->B running until the command ends, and then restart producers and consumers with the addresses of B.
     After a crash or Ctrl-C run the same command again: it continues at the unfinished step. `--abort` undoes all steps.
 
-    Exit codes: 0 done; 1 the pre-flight found an obstacle, a step failed, all was undone after --timeout, or another
-    process works on it; 2; 3; 4.
+    Exit codes: 0 done; 1 the pre-flight found an obstacle, a step failed, a commit of a group was refused, all was
+    undone after --timeout, or another process works on it; 2; 3; 4.
 
     Example: twinlog switchover mm2.properties --from east --to west --dry-run
 
@@ -197,8 +197,8 @@ def switchback(
     Keep the flow back running until the command ends: it copies only the records since the switchover. If topics keep
     their names, stop the first flow before.
 
-    Exit codes: 0 done; 1 the pre-flight found an obstacle, a step failed, all was undone after --timeout, or another
-    process works on it; 2; 3; 4.
+    Exit codes: 0 done; 1 the pre-flight found an obstacle, a step failed, a commit of a group was refused, all was
+    undone after --timeout, or another process works on it; 2; 3; 4.
 
     Example: twinlog switchback back.properties --from west --to east
     """

@@ -17,8 +17,12 @@ from twinlog.mirror.records import decode_checkpoint
 from twinlog.mirror.topology.plugins import group_filter_of, policy_of
 from twinlog.model.groups import CommittedOffset, GroupListing, GroupOffsets
 from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicName, TopicPartition
-from twinlog.ops.switchover.model import GroupOffset, MovedGroups, MovedTopic
+from twinlog.ops.switchover.commit_rights import lacks_read
+from twinlog.ops.switchover.model import GroupOffset, MovedGroups, MovedTopic, RefusedCommits
 from twinlog.settings.flow import FlowSettings
+
+_IN_USE = frozenset({Code.UNKNOWN_MEMBER_ID, Code.ILLEGAL_GENERATION, Code.REBALANCE_IN_PROGRESS})
+"""The answers to a commit from outside of a group that has members."""
 
 Found = tuple[TopicPartition, int | None, bool]
 """A partition of the target, the offset there, and whether it is exact."""
@@ -281,7 +285,7 @@ class SwitchoverGroups:
         topics = self._target.topics() if partitions else {}
         return {one for one in partitions if one.topic in topics and one.partition < topics[one.topic].partitions}
 
-    def commit(self, offsets: Sequence[GroupOffset]) -> dict[str, str]:
+    def commit(self, offsets: Sequence[GroupOffset]) -> RefusedCommits:
         """See `SwitchoverClusters.commit_groups`; a coordinator that moves or loads is waited for."""
         wanted: dict[GroupId, GroupOffsets] = {}
         for one in offsets:
@@ -302,4 +306,24 @@ class SwitchoverGroups:
                 break
             wanted = {group: wanted[group] for group in again}
             self._target.clock.sleep(SWITCHOVER_GROUPS.first_s)
-        return {str(group): error_codes.explain(next(iter(codes.values()))) for group, codes in refused.items()}
+        return {
+            (str(group), where): self._why_refused(group, where, code)
+            for group, codes in refused.items()
+            for where, code in codes.items()
+        }
+
+    def _why_refused(self, group: GroupId, where: TopicPartition, code: int) -> str:
+        alias = self._target.alias
+        lacking = (
+            {
+                Code.TOPIC_AUTHORIZATION_FAILED: f"topic {where.topic}",
+                Code.GROUP_AUTHORIZATION_FAILED: f"group {group}",
+            }.get(Code(code))
+            if code in set(Code)
+            else None
+        )
+        if lacking is not None:
+            return lacks_read(self._target, lacking)
+        if code in _IN_USE:
+            return f"the group has got members on {alias}"
+        return f"{alias} answered: {error_codes.explain(code)}"

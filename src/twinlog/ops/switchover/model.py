@@ -145,6 +145,11 @@ class MovedGroups:
     target_states: Mapping[str, str]
     offsets: tuple[GroupOffset, ...]
     troubles: Mapping[str, str] = field(default_factory=dict)
+    """The reasons, by group, why its offsets on the source are unreadable."""
+
+
+RefusedCommits = Mapping[tuple[str, TopicPartition], str]
+"""The reason, in words, for each refused commit, by its group and its partition on the target."""
 
 
 class NotReadyError(TwinlogError):

@@ -25,7 +25,7 @@ from twinlog.ops.switchover.model import (
     SwitchoverKind,
     SwitchoverOptions,
 )
-from twinlog.ops.switchover.steps.group_step import COMMITTED, began, judge
+from twinlog.ops.switchover.steps.group_step import COMMITTED, foresee_groups, judge
 from twinlog.ops.switchover.steps.step import SwitchoverClusters, topics_data
 from twinlog.ops.switchover.steps.steps import ORDER, STEPS
 from twinlog.ops.switchover.steps.waiting import LOST_STILL_S, PROOF_NEAR_S, QUIET_S, STILL_S, lag
@@ -81,6 +81,8 @@ class PreflightFacts:
     """The partitions that the flow leaves uncopied until an operator acts."""
     proofs: Mapping[TopicPartition, PartitionProven] = field(default_factory=dict)
     """The reported proofs of equality."""
+    refused_commits: Sequence[str] = ()
+    """The rights that commits of groups lack on the target, in words, each with its way out."""
     asks_proof: Collection[TopicName] = ()
     """Source topics that the file wants to be proven."""
 
@@ -145,6 +147,7 @@ def judge_preflight(facts: PreflightFacts, wanted: FenceMethod | None) -> Prefli
                 f"{listed(uncopied)}: nothing is copied yet, by the positions on {facts.target}; MirrorMaker 2 stores "
                 "these at offset.flush.interval.ms, once a minute by default"
             )
+    problems += [f"TW-SWITCH-20: {line}" for line in facts.refused_commits]
     expected = sum(topic.partitions for topic in facts.topics)
     if len(facts.ends) < expected:
         leaderless = expected - len(facts.ends)
@@ -355,11 +358,7 @@ def _group_calls(
     if options.kind is SwitchoverKind.EMERGENCY:
         seen = world.groups_by_checkpoints(preflight.topics, {})
     else:
-        # As if producers had stopped: groups that have read all records are at the end of both logs.
-        copied = world.read_copied_positions()
-        cut = {where: one.source for where, one in copied.items()}
-        there = {where: one.target for where, one in copied.items() if one.target is not None}
-        seen = world.groups(preflight.topics, cut, there, began(world), preflight.groups)
+        seen = foresee_groups(world, preflight.topics, preflight.groups)
     judged = judge(seen)
     calls = [
         f"commit for group {one.offset.group} on {world.ends.target}: {one.offset.target} at {one.offset.there}"

@@ -3,7 +3,7 @@ operator."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -80,8 +80,37 @@ def report(entries: JournalEntries, actions: SwitchoverActions = _COMMANDS) -> D
         "late": (entries.done("watch") or {}).get("late", {}),
         "tail": (entries.done("rejoin") or {}).get("tail", {}),
     }
+    found["failed"] = failed_parts(entries, run, found["groups"], actions)
     found["next"] = _next(entries, run, found, actions)
     return found
+
+
+def failed_parts(
+    entries: JournalEntries, run: SwitchoverRun, groups: Mapping[str, Data], actions: SwitchoverActions
+) -> list[str]:
+    """The parts of a finished switchover that failed, a line for each reason, with the way out.
+
+    These are refused commits, groups whose offsets on the source were unreadable, and topics that the target refused.
+    """
+    if run.state is not SwitchoverState.DONE:
+        return []
+    source, target = run.ends.source, run.ends.target
+    again = f"{actions.repeat}: it commits these offsets"
+    if entries.done("release") is not None:
+        again = f"set these offsets on {target} by hand"
+    refused: dict[str, list[str]] = {}
+    unread: dict[str, list[str]] = {}
+    for name, group in groups.items():
+        if group["trouble"]:
+            unread.setdefault(group["trouble"], []).append(name)
+        for one in group["offsets"]:
+            if one.get("refused"):
+                place = f"group {name} in {one['to_topic']}-{one['partition']} at {one['to_offset']}"
+                refused.setdefault(one["refused"], []).append(place)
+    lines = [f"{target} refused the commit of {listed(places)}: {why}; then {again}" for why, places in refused.items()]
+    lines += [f"the offsets of {listed(names)} on {source} were unreadable: {why}" for why, names in unread.items()]
+    created = (entries.done("topics") or {}).get("refused", {})
+    return [*lines, *(f"create topic {name} on {target}: {why}" for name, why in created.items())]
 
 
 POSITIONS = (
@@ -180,6 +209,11 @@ def _group(one: Data) -> Data:
     }
 
 
+def _has_failed(one: Data) -> bool:
+    """Whether a line about failed parts names the group."""
+    return bool(one["trouble"]) or any(offset["result"] == REFUSED for offset in one["offsets"])
+
+
 def _sum(counts: Iterable[int | None]) -> int | None:
     found = list(counts)
     return None if None in found else sum(count or 0 for count in found)
@@ -209,11 +243,10 @@ def _next(entries: JournalEntries, run: SwitchoverRun, found: Data, actions: Swi
             f"groups with members on {source}: {listed(active)}. Let them read to the end, stop them, and "
             f"{actions.repeat}: it brings their offsets to {target}"
         )
-    open_ones = [name for name, one in found["groups"].items() if one["skipped"] != 0]
+    lines += found["failed"]
+    open_ones = [name for name, one in found["groups"].items() if one["skipped"] != 0 and not _has_failed(one)]
     if open_ones:
         lines.append(f"look at the offsets of {listed(open_ones)} on {target} by hand, see the table of groups")
-    refused = (entries.done("topics") or {}).get("refused", {})
-    lines += [f"create topic {name} on {target}: {why}" for name, why in refused.items()]
     kept = {topic.name for topic in topics_of(entries.done("check") or {"topics": []}) if topic.keeps_name}
     for topic, partitions in found["late"].items():
         twice = f"; a way back brings them to {source} a second time" if topic in kept else ""
@@ -374,7 +407,8 @@ def _group_row(name: str, one: Data) -> tuple[Any, ...]:
         counts[offset["result"]] = counts.get(offset["result"], 0) + 1
     what = ", ".join(f"{count} {_RESULTS[result]}" for result, count in counts.items()) or "none in these topics"
     reasons = dict.fromkeys(why for offset in one["offsets"] if (why := offset.get("why")))
-    trouble = "".join(f"; {text}" for text in (one["trouble"], *list(reasons)[:3]) if text)
+    refused = dict.fromkeys(why for offset in one["offsets"] if (why := offset.get("refused")))
+    trouble = "".join(f"; {text}" for text in (one["trouble"], *refused, *list(reasons)[:3]) if text)
     unknown = "unknown"
     skipped = unknown if one["skipped"] is None else one["skipped"]
     repeated = unknown if one["repeated"] is None else one["repeated"]

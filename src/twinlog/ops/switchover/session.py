@@ -151,6 +151,14 @@ def print_report(entries: JournalEntries, path: Path | None, output: DataFormat,
         file.write_bytes(content)
 
 
+def print_failed_parts(entries: JournalEntries) -> int:
+    """Print the parts of a finished switchover that failed, as errors; returns the code of the command."""
+    failed = report(entries)["failed"]
+    for line in failed:
+        print_error(with_id(line, "TW-SWITCH-20"))
+    return FOUND if failed else 0
+
+
 def _statement_files(path: Path, flows: Sequence[Data], key: SigningKey) -> dict[Path, bytes]:
     from twinlog.ops.verify.statement import MOVED, compose, signed_files  # noqa: PLC0415
 
@@ -333,8 +341,9 @@ def _act(clusters: LiveClusters, asked: SwitchoverArguments) -> int:
         return 0 if entries.run is not None else FOUND
     machine = claim_machine(clusters, StepLines(), take_over=asked.take_over)
     signals.call(lambda number: _interrupted(number, journal))
-    print_report(carry_out(machine, asked.mode, options), asked.report, asked.output, asked.key)
-    return 0
+    entries = carry_out(machine, asked.mode, options)
+    print_report(entries, asked.report, asked.output, asked.key)
+    return print_failed_parts(entries) if asked.mode == "run" else 0
 
 
 def _interrupted(number: signal.Signals, journal: TopicJournal) -> None:

@@ -103,3 +103,10 @@ def test_a_group_reads_what_any_of_its_members_subscribes_to() -> None:
 )
 def test_what_is_not_known_of_each_member_is_not_known(seen: GroupMembers) -> None:
     assert topics_read(seen) is None
+
+
+def test_a_group_whose_coordinator_is_hidden_from_the_login_gives_no_right(scene: Scene) -> None:
+    scene.cluster.create(GROUPS_TOPIC, 3)
+    scene.cluster.fault(FIND_COORDINATOR, Fault(code=Code.GROUP_AUTHORIZATION_FAILED), times=1)
+    found = scene.admin.call(GroupAdmin(scene.admin.client).operations, [SHOP])
+    assert found == {SHOP: frozenset()}

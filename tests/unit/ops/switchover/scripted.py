@@ -27,6 +27,7 @@ from twinlog.ops.switchover.model import (
     MovedGroups,
     MovedTopic,
     Preflight,
+    RefusedCommits,
     SourceEnd,
     SwitchoverDirection,
     SwitchoverOptions,
@@ -118,6 +119,8 @@ class Brokers:
     copies_after_ms: int = 0
     """For so long after the fence the flow copies nothing."""
     fenced_ms: int = 0
+    refuses: dict[TopicPartition, str] = field(default_factory=dict)
+    """The commits that the target refuses, with its reasons."""
     proves: bool = False
     """Whether the flow proves its copies. The prover is a look behind the flow."""
     prover_stands: bool = False
@@ -354,13 +357,15 @@ class ScriptedWorld:
         seen = self.groups(self.topics, dict.fromkeys(copied, 10**9), {}, {}, ("shop",))
         return replace(seen, offsets=tuple(replace(one, exact=False) for one in seen.offsets))
 
-    def commit_groups(self, offsets: Sequence[GroupOffset]) -> dict[str, str]:
+    def commit_groups(self, offsets: Sequence[GroupOffset]) -> RefusedCommits:
         self._kill.before()
+        refused = self.brokers.refuses
         for one in offsets:
             assert one.there is not None
-            self.brokers.committed[one.target] = one.there
+            if one.target not in refused:
+                self.brokers.committed[one.target] = one.there
         self._kill.afterwards()
-        return {}
+        return {(one.group, one.target): refused[one.target] for one in offsets if one.target in refused}
 
     def seed_positions(self, positions: Mapping[TopicPartition, int], side: Side) -> None:
         self._kill.before()

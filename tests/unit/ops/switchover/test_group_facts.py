@@ -45,7 +45,9 @@ class ScriptedGroups:
         self.state = "Empty"
         self.moves = False
         """As long as its coordinator has errors, no broker lists any group."""
-        self.client = SimpleNamespace()
+        self.refuses: dict[GroupId, dict[TopicPartition, int]] = {}
+        """The answer to commits."""
+        self.client = SimpleNamespace(settings=CLIENT)
         self.clock = SimpleNamespace(sleep=lambda _seconds: None, monotonic=lambda: 0.0)
 
     def call(self, step: Callable[..., Any], *args: Any) -> Any:
@@ -55,6 +57,8 @@ class ScriptedGroups:
             if self.hides or (self.moves and self.errors):
                 return {}
             return {name: GroupListing(name, "consumer", self.state) for name in (SHOP, *self.others)}
+        if step.__name__ == "commit":
+            return self.refuses
         assert step.__name__ in ("offsets", "stable_offsets"), args
         (groups,) = args
         self.asked.append(groups)
@@ -160,6 +164,26 @@ def test_a_group_begins_at_the_first_record_of_what_producers_write_to_next(
     # What it has there already stays.
     target.committed = {P0: CommittedOffset(3, "")}
     assert [one.target.topic for one in groups.read_groups([topic], {P0: 10}, {P0: 25}, {}).offsets] == ["a.orders"]
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        (Code.TOPIC_AUTHORIZATION_FAILED, "User:ANONYMOUS lacks READ on topic orders of b; `twinlog acls FILE --for "),
+        (Code.GROUP_AUTHORIZATION_FAILED, "User:ANONYMOUS lacks READ on group shop of b; `twinlog acls FILE --for "),
+        (Code.UNKNOWN_MEMBER_ID, "the group has got members on b"),
+        (Code.OFFSET_METADATA_TOO_LARGE, "b answered: "),
+        (999, "b answered: "),
+    ],
+)
+def test_a_refused_commit_names_its_partition_and_the_reason(code: int, words: str) -> None:
+    source, target = ScriptedGroups("a", 10), ScriptedGroups("b", 3)
+    target.refuses = {SHOP: {P0: code}}
+    groups = facts(source, target)
+    found = groups.read_groups([MovedTopic(ORDERS, ORDERS, 1, ORDERS)], {P0: 10}, {P0: 25}, {})
+    ((place, why),) = groups.commit(found.offsets).items()
+    assert place == ("shop", P0)
+    assert why.startswith(words)
 
 
 class Known:

@@ -76,6 +76,10 @@ def test_the_fence_is_chosen_by_the_authorizer(authorizer: bool | None, fence: F
             ),
         ),
         (
+            replace(GOOD, refused_commits=("User:mirror lacks READ on group shop of west",)),
+            "TW-SWITCH-20: User:mirror lacks READ on group shop of west",
+        ),
+        (
             replace(GOOD, kind=SwitchoverKind.BACK, earlier=False),
             "no switchover west->east is recorded as done, so there is no way back",
         ),

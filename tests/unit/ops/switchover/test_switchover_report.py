@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import random
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -13,6 +15,7 @@ from typer.testing import CliRunner
 from tests.unit.ops.switchover.scripted import Brokers, Kill, ScriptedJournal, ScriptedWorld
 from twinlog.cli.main import app
 from twinlog.console.data_format import DataFormat
+from twinlog.console.exit_codes import FINE, FOUND
 from twinlog.model.types import Alias, TopicName, TopicPartition
 from twinlog.ops.switchover.journal import JournalEntries, read_entries
 from twinlog.ops.switchover.machine import SwitchoverMachine
@@ -26,7 +29,7 @@ from twinlog.ops.switchover.model import (
 )
 from twinlog.ops.switchover.preflight import rehearsal_json, rehearse, unavailable_s
 from twinlog.ops.switchover.report import markdown, report
-from twinlog.ops.switchover.session import print_report
+from twinlog.ops.switchover.session import print_failed_parts, print_report
 from twinlog.ops.switchover.steps.group_step import judge
 from twinlog.ops.verify.recheck_planner import flows_to_recheck
 from twinlog.ops.verify.signing import SigningKey
@@ -128,6 +131,52 @@ def test_what_an_undone_switchover_leaves_is_named() -> None:
 def test_a_journal_without_a_switchover() -> None:
     assert markdown(report(read_entries(A_TO_B, []))) == "No switchover is recorded.\n"
     assert read_entries(A_TO_B, [(b"no json", b"{}"), (None, None), (b'["a->b","","run",""]', b"[]")]).run is None
+
+
+def test_a_refused_commit_is_named_and_ends_the_command_with_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    brokers = Brokers(A_TO_B, keeps_names=False)
+    copy = TopicPartition(TopicName("a.orders"), 0)
+    brokers.refuses = {copy: "User:mirror lacks READ on topic a.orders of b"}
+
+    def run() -> JournalEntries:
+        made = SwitchoverMachine(ScriptedWorld(brokers, Kill()), ScriptedJournal(brokers, Kill()), "me 1")
+        return made.run(SwitchoverOptions(SwitchoverKind.PLANNED, near=100))
+
+    entries = run()
+    found = report(entries)
+    line = (
+        "b refused the commit of group shop in a.orders-0 at 1030: User:mirror lacks READ on topic a.orders of b; then "
+        "run the same command again: it commits these offsets"
+    )
+    assert found["failed"] == [line]
+    assert line in found["next"]
+    assert not [one for one in found["next"] if "by hand" in one]
+    # Only one of its offsets was refused.
+    results = [(one["partition"], one["result"]) for one in found["groups"]["shop"]["offsets"]]
+    assert results == [(0, "refused"), (1, "committed")]
+    assert "1 refused, 1 committed; User:mirror lacks READ on topic a.orders of b" in markdown(found)
+    assert print_failed_parts(entries) == FOUND
+    assert capsys.readouterr().err == f"twinlog: TW-SWITCH-20: {line}\n"
+
+    brokers.refuses.clear()
+    again = run()
+    assert brokers.committed[copy] == 1030
+    assert (report(again)["failed"], print_failed_parts(again)) == ([], FINE)
+
+
+def test_groups_whose_offsets_were_unreadable_are_a_failed_part() -> None:
+    brokers = Brokers(A_TO_B)
+    world = ScriptedWorld(brokers, Kill())
+    read = world.groups
+    trouble = "it has committed in a transaction that is still open; run the same command again after its end"
+
+    def groups(*arguments: Any) -> MovedGroups:
+        return replace(read(*arguments), troubles={"shop": trouble})
+
+    vars(world)["groups"] = groups
+    made = SwitchoverMachine(world, ScriptedJournal(brokers, Kill()), "me 1")
+    entries = made.run(SwitchoverOptions(SwitchoverKind.PLANNED, near=100))
+    assert report(entries)["failed"] == [f"the offsets of shop on a were unreadable: {trouble}"]
 
 
 def test_offsets_never_go_back_on_the_target() -> None:

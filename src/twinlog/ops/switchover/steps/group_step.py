@@ -3,14 +3,21 @@ offset."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from twinlog.mirror.groups.safe_move import MoveFacts, MoveVerdict
 from twinlog.mirror.groups.safe_move import judge as judge_move
 from twinlog.model.types import GroupId, SourceOffset, TargetOffset
 from twinlog.ops.switchover.journal import Offsets, from_json
-from twinlog.ops.switchover.model import Data, GroupOffset, MovedGroups, SwitchoverKind
+from twinlog.ops.switchover.model import (
+    Data,
+    GroupOffset,
+    MovedGroups,
+    MovedTopic,
+    RefusedCommits,
+    SwitchoverKind,
+)
 from twinlog.ops.switchover.steps.step import StepContext, SwitchoverClusters
 
 COMMITTED, THERE, AHEAD, IN_USE, UNKNOWN, REFUSED = "committed", "there", "ahead", "in use", "unknown", "refused"
@@ -44,6 +51,15 @@ def _result(one: GroupOffset, state: str) -> str:
 def began(world: SwitchoverClusters) -> Offsets:
     """Return the cut of an earlier switchover: earlier records came from the present target, or from here."""
     return from_json((world.read_earlier_journal().done("prove") or {}).get("positions", {}))
+
+
+def foresee_groups(world: SwitchoverClusters, topics: Collection[MovedTopic], known: Collection[str]) -> MovedGroups:
+    """The groups as if producers had stopped now: groups that have read all copied records are at the end of both
+    logs."""
+    copied = world.read_copied_positions()
+    cut = {where: one.source for where, one in copied.items()}
+    there = {where: one.target for where, one in copied.items() if one.target is not None}
+    return world.groups(topics, cut, there, began(world), known)
 
 
 def sync_groups(context: StepContext) -> Data:
@@ -82,7 +98,7 @@ def _verdict(one: GroupOffsetDecision, seen: MovedGroups, *, committed: bool, so
 
 
 def group_data(
-    seen: MovedGroups, judged: list[GroupOffsetDecision], refused: Mapping[str, str], *, source_answers: bool = True
+    seen: MovedGroups, judged: list[GroupOffsetDecision], refused: RefusedCommits, *, source_answers: bool = True
 ) -> Data:
     """The groups as values of JSON, for journal and report, with the records that each would skip and repeat if it
     moved now."""
@@ -92,10 +108,9 @@ def group_data(
     }
     for one in judged:
         offset = one.offset
-        result = REFUSED if one.result == COMMITTED and offset.group in refused else one.result
+        why_refused = refused.get((offset.group, offset.target)) if one.result == COMMITTED else None
+        result = one.result if why_refused is None else REFUSED
         group = groups.setdefault(offset.group, {"state": "", "offsets": [], "trouble": None})
-        if result == REFUSED:
-            group["trouble"] = refused[offset.group]
         committed = result == COMMITTED
         verdict = _verdict(one, seen, committed=committed, source_answers=source_answers)
         group["offsets"].append(
@@ -110,6 +125,7 @@ def group_data(
                 "to_offset": offset.there,
                 "exact": offset.exact,
                 "result": result,
+                "refused": why_refused,
             }
         )
     return {"groups": dict(sorted(groups.items()))}

@@ -20,6 +20,7 @@ from twinlog.ops.switchover.model import (
     MovedGroups,
     MovedTopic,
     Preflight,
+    RefusedCommits,
     SourceEnd,
     SwitchoverDirection,
     SwitchoverKind,
@@ -149,8 +150,8 @@ class SwitchoverClusters(Protocol):
     def groups_by_checkpoints(self, topics: Collection[MovedTopic], cut: Mapping[TopicPartition, int]) -> MovedGroups:
         """The groups of a source that is lost, by their last checkpoints on the target."""
 
-    def commit_groups(self, offsets: Sequence[GroupOffset]) -> dict[str, str]:
-        """Commit offsets on the target; returns the groups that were refused, with the reason."""
+    def commit_groups(self, offsets: Sequence[GroupOffset]) -> RefusedCommits:
+        """Commit offsets on the target; returns the refused commits."""
 
     def seed_positions(self, positions: Mapping[TopicPartition, int], side: Side) -> None:
         """Let the flow back, which stores its positions on that cluster, begin at these offsets."""
