@@ -269,6 +269,14 @@ def test_there_and_back_with_prefixes_killed_at_several_steps(
         # The group had read all of east's own records on west.
         assert stands(east, group, topic) == ends(east, topic)
         assert None not in stands(east, group, f"west.{topic}")
+        # The copies of what was written on west are no records to mirror: the next move may begin.
+        flow.stop()
+        flow = LightFlow(file, "east->west")
+        flow.wait_until_caught_up()
+        told = commands.run("groups", file, "--flow", "east:west", "--wait", "--timeout", "60")
+        assert "east->west: 1 of 1 group may move now" in told
+        audited = commands.run("audit", file, "--flow", "east:west", "-o", "json", code=1)
+        assert f"west.{topic}" not in json.dumps(json.loads(audited)["findings"])
     finally:
         load.abandon()
         flow.stop()

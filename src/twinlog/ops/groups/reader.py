@@ -178,9 +178,10 @@ class GroupsReader(ClustersReader):
             raise
         except ClusterError as error:
             trouble = told(error, "TW-WAIT-01")
+        read_here = here.offsets
         if trouble is None:
-            here.offsets = ask_twice(self._source, lambda: self._without_copies(here.offsets))
-        chosen, left_out = self._choose(wanted, here, trouble)
+            here.offsets = ask_twice(self._source, lambda: self._without_copies(read_here))
+        chosen, left_out = self._choose(wanted, here, trouble, read_here)
         committed = {group: here.offsets.get(group, {}) for group in chosen}
         # A coordinator returns the offsets of consumer groups only, even when asked for a share group.
         read = there.offsets.keys() | there.silent
@@ -206,12 +207,19 @@ class GroupsReader(ClustersReader):
         return read_groups(cluster, wanted, known)
 
     def _without_copies(self, offsets: Mapping[GroupId, GroupOffsets]) -> dict[GroupId, GroupOffsets]:
-        """Remove the offsets in topics that lie as copies beside their originals, within a cluster."""
-        beside = self._translator.is_copy_beside
+        """Remove the offsets in copies that stay: their originals are on the target, or beside them within a cluster.
+
+        A group goes back from a copy of a topic of the target to the topic itself, if `topics` matches the copy.
+        """
         return {
-            group: {where: committed for where, committed in found.items() if not beside(where.topic)}
+            group: {where: committed for where, committed in found.items() if not self._stays(where.topic)}
             for group, found in offsets.items()
         }
+
+    def _stays(self, topic: TopicName) -> bool:
+        if self._translator.is_copy_beside(topic):
+            return True
+        return self._translator.came_from_target(topic) and self._topics.refusal(topic) is not None
 
     def _learn(self, topics: set[TopicName]) -> None:
         try:
@@ -230,15 +238,23 @@ class GroupsReader(ClustersReader):
         return [group for group in self._last if self._groups.accepts(group)]
 
     def _choose(
-        self, wanted: Sequence[str], here: ClusterGroups, trouble: str | None
+        self,
+        wanted: Sequence[str],
+        here: ClusterGroups,
+        trouble: str | None,
+        read_here: Mapping[GroupId, GroupOffsets],
     ) -> tuple[list[GroupId], list[GroupId]]:
-        """The groups to show, and the remaining groups that have committed in a mirrored topic."""
+        """The groups to show, and the remaining groups that have committed in a mirrored topic.
+
+        `read_here` has also the offsets in copies that stay.
+        """
         if wanted:
             chosen = [GroupId(name) for name in dict.fromkeys(wanted)]
             for group in chosen:
-                if not here.offsets.get(group) and group not in self._last:
+                stays = bool(read_here.get(group)) and not here.offsets.get(group)
+                if stays or (not here.offsets.get(group) and group not in self._last):
                     gone = trouble is None and group not in here.silent
-                    raise (GroupGoneError if gone else ClusterError)(self._nowhere(group, here, trouble))
+                    raise (GroupGoneError if gone else ClusterError)(self._nowhere(group, here, trouble, stays=stays))
             return chosen, []
         if trouble is not None:
             return sorted(self._with_checkpoints()), []
@@ -252,11 +268,16 @@ class GroupsReader(ClustersReader):
             one for one in reads if not self._groups.accepts(one)
         ]
 
-    def _nowhere(self, group: GroupId, here: ClusterGroups, trouble: str | None) -> str:
+    def _nowhere(self, group: GroupId, here: ClusterGroups, trouble: str | None, *, stays: bool) -> str:
         if trouble is not None:
             return f"a checkpoint of group {group} is missing on {self._target.alias}, and {trouble}"
         if group in here.silent:
             return f"cluster {self._source.alias}: {here.silent[group]}"
+        if stays:
+            return (
+                f"cluster {self._source.alias}: group {group} has committed offsets only in copies from "
+                f"{self._target.alias}, which need no copy there"
+            )
         close = get_close_matches(group, [*here.listed, *self._last], n=3)
         hint = f"; did you mean {' or '.join(close)}?" if close else ""
         return f"cluster {self._source.alias}: group {group} lacks committed offsets{hint}"
@@ -264,7 +285,7 @@ class GroupsReader(ClustersReader):
     def _not_mirrored(self, topic: TopicName) -> str | None:
         """The obstacle, if any, for groups that would read a source topic on the target."""
         if self._translator.came_from_target(topic):
-            return self._topics.refusal(topic)
+            return None
         refusals = [one.refusal(topic) for one in self._topologies]
         return self._topics.refusal(topic) if None in refusals else refusals[0]
 

@@ -11,16 +11,20 @@ import pytest
 
 from harness.virtual.clock import VirtualClock
 from tests.unit.worker.topics.test_topic_conflicts import flow
-from twinlog.errors import ClusterError, RefusedError
+from twinlog.errors import ClusterError, GroupGoneError, RefusedError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.admin.groups import GroupAdmin
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.record.last_records import KeptRecord, LastRecords
+from twinlog.mirror.groups import group_offsets
 from twinlog.mirror.groups.group_offsets import TranslatedGroupOffset
 from twinlog.mirror.groups.safe_move import Obstacle
 from twinlog.mirror.records import Checkpoint
+from twinlog.mirror.topology.filters import DefaultTopicFilter
 from twinlog.model.groups import CommittedOffset, GroupListing, GroupMember, GroupMembers, GroupOffsets
 from twinlog.model.types import Alias, GroupId, SourceOffset, TargetOffset, TopicName, TopicPartition
+from twinlog.ops.audit.groups import group_findings
+from twinlog.ops.audit.sync_history import SyncHistory
 from twinlog.ops.groups.command import lines, missing
 from twinlog.ops.groups.reader import GroupsReader, GroupsSnapshot
 from twinlog.ops.inventory import LogOffsets
@@ -45,6 +49,8 @@ class Cluster:
         self.in_transaction = False
         """Whether `shop` has committed more in one, as its coordinator knows."""
         self.where = HERE if alias == "a" else THERE
+        self.copies: GroupOffsets = {}
+        """Further offsets of both groups."""
 
     def call(self, step: Callable[..., Any], *args: Any) -> Any:
         code = self.code if self.clock.monotonic() < self.answers_at else 0
@@ -58,7 +64,7 @@ class Cluster:
         if step.__name__ == GroupAdmin.kept.__name__:
             return self.kept
         (groups,) = args
-        committed: GroupOffsets = {self.where: CommittedOffset(5)}
+        committed: GroupOffsets = {self.where: CommittedOffset(5), **self.copies}
         if self.in_transaction and step.__name__ == GroupAdmin.stable_offsets.__name__:
             code = code or Code.UNSTABLE_OFFSET_COMMIT
         wrong = {SHOP: int(code)} if code and SHOP in groups else {}
@@ -106,6 +112,45 @@ def test_a_group_that_nobody_lists_is_shown_by_its_checkpoints(scene: Scene) -> 
         "TW-GROUP-10: partitions of __consumer_offsets that lack a leader: 1; the source leaves out their groups, and "
         "groups that lack a checkpoint are left out"
     ) in lines(seen)
+
+
+COPY = TopicPartition(TopicName("b.t"), 0)
+"""Of a topic that producers wrote to on the target, before they came back."""
+
+
+@pytest.fixture
+def returned(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> Scene:
+    """After a switch there and back, when groups also read copies of what producers wrote on the target."""
+    monkeypatch.setattr(group_offsets, "common_broker", lambda *_: None)
+    scene.source.copies = {COPY: CommittedOffset(9)}
+    return scene
+
+
+def test_positions_in_copies_from_the_target_that_the_flow_leaves_out_do_not_count(
+    returned: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leave_out(returned, monkeypatch)
+    seen = returned.read()
+    assert [(group.group, group.safe) for group in seen.groups] == [(BILLING, True), (SHOP, True)]
+    assert [part.facts.source for group in seen.groups for part in group.partitions] == [HERE, HERE]
+    assert group_findings("a->b", "b", seen, SyncHistory({})) == []
+
+
+def test_a_group_of_such_positions_alone_is_left_out(returned: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    returned.source.where = COPY
+    leave_out(returned, monkeypatch)
+    assert returned.read().groups == ()
+    with pytest.raises(GroupGoneError, match="group shop has committed offsets only in copies from b"):
+        returned.read(SHOP)
+
+
+def test_positions_in_copies_that_the_flow_takes_along_count(returned: Scene) -> None:
+    assert [part.facts.source for part in returned.read().groups[0].partitions] == [COPY, HERE]
+
+
+def leave_out(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the flow mirror topic `t` only."""
+    monkeypatch.setattr(scene.reader, "_topics", DefaultTopicFilter(("t",)))
 
 
 @pytest.mark.parametrize(
