@@ -40,7 +40,7 @@ from twinlog.copier.producers import CopierProducer, IdempotentProducer
 from twinlog.copier.proofs import CopierProofs
 from twinlog.copier.recovery import MaxMessageBytes, Recovery
 from twinlog.copier.remote_bounds import RemoteBounds
-from twinlog.copier.stalled_partitions import CopierHeldPartitions, DeliveryTimeout, StallReasons
+from twinlog.copier.stalled_partitions import CopierHeldPartitions, DeliveryTimeout, StalledGrant, StallReasons
 from twinlog.copier.start.first_look import LogsAtRest
 from twinlog.copier.start.gap_check import GapCheck
 from twinlog.copier.start.producer_ids import ProducerIds
@@ -58,10 +58,9 @@ from twinlog.kafka.producer.appends import CopyRules
 from twinlog.kafka.protocol.fetch import FetchPosition
 from twinlog.lease.messages import Grant, LentId
 from twinlog.lease.progress import CopierCounters
-from twinlog.mirror.gaps import UNKNOWN
 from twinlog.mirror.offsets.positions import Position
 from twinlog.model.call import TransformCall, TransformImport
-from twinlog.model.types import SourceOffset, TopicName, TopicPartition
+from twinlog.model.types import TopicName, TopicPartition
 from twinlog.settings.flow import FlowSettings
 
 log = logging.getLogger(__name__)
@@ -239,14 +238,13 @@ class Copier:
         return [*self.partitions, *self._beginning.waiting, *self._held.held]
 
     @property
-    def held_back(self) -> dict[TopicPartition, tuple[Grant, str, SourceOffset]]:
-        """The granted partitions that are stalled now.
-
-        They are held partitions, and partitions that have failed to begin for some time. Each has its grant, the
-        reason, and the end of its source partition, -1 while the end is unknown.
-        """
-        waiting = {source: (grant, why, UNKNOWN) for source, (grant, why) in self._beginning.held_back.items()}
-        held = {source: (one.grant, one.held.text, one.end) for source, one in self._held.held.items()}
+    def held_back(self) -> dict[TopicPartition, StalledGrant]:
+        """The granted partitions that are stalled now: held, or failing to begin for some time."""
+        waiting = {source: StalledGrant(grant, why) for source, (grant, why) in self._beginning.held_back.items()}
+        held = {
+            source: StalledGrant(one.grant, one.held.text, one.end, one.waiting_ms)
+            for source, one in self._held.held.items()
+        }
         return waiting | held
 
     def _begin_all(self, stored: Mapping[PartitionLife, Position]) -> None:

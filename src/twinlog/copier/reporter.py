@@ -13,11 +13,11 @@ from twinlog.clock import LONG_AGO, wall_ms
 from twinlog.copier.copier import Copier
 from twinlog.copier.partition.partition import PartitionCopy
 from twinlog.copier.proof.notes import Proven
+from twinlog.copier.stalled_partitions import StalledGrant
 from twinlog.errors import NotAppendedError, RefusedError, TwinlogError
 from twinlog.kafka.producer.produce_errors import Remedy, remedy_for
 from twinlog.kafka.producer.topic_writer import TopicWriter
 from twinlog.kafka.record.compression import LZ4
-from twinlog.lease.messages import Grant
 from twinlog.lease.progress import CopierCounters, PartitionCounters, PartitionProgress, Report, in_pieces
 from twinlog.log_once import LogOnce
 from twinlog.mirror.offsets.positions import Position
@@ -168,8 +168,8 @@ class Reporter:
         self._events: list[tuple[str, str]] = []
         self._known: dict[TopicPartition, PartitionCopy] = {}
         self._last_shown: dict[TopicPartition, Shown] = {}
-        self._held: dict[TopicPartition, tuple[str, SourceOffset]] = {}
-        """Partitions that are stalled now, with the reported trouble and the reported end of the source."""
+        self._held: dict[TopicPartition, StalledGrant] = {}
+        """Partitions that are stalled now, as reported last."""
         self._line: dict[TopicPartition, PartitionProgress] = {}
         self._rest: dict[TopicPartition, PartitionProgress] = {}
         self._publishing = copier.loop.lock()
@@ -327,10 +327,10 @@ class Reporter:
         """Note the partitions that fail to begin, so that operators see the reason for their stall."""
         held = self._copier.held_back
         self._held = {source: shown for source, shown in self._held.items() if source in held}
-        for source, (grant, trouble, end) in held.items():
-            if self._held.get(source) != (trouble, end) or now >= self._full_at:
-                self._held[source] = trouble, end
-                self._note(source, _not_begun(grant, trouble, end))
+        for source, stalled in held.items():
+            if self._held.get(source) != stalled or now >= self._full_at:
+                self._held[source] = stalled
+                self._note(source, _not_begun(stalled))
 
     def _note(self, source: TopicPartition, progress: PartitionProgress) -> None:
         for waiting in (self._line, self._rest):
@@ -348,7 +348,7 @@ class Reporter:
         # The lag is read first: records that are proven meanwhile may count as unproven, and never the other way round.
         lag_ms = -1 if proof is None else proof.lag_ms(now)
         proven = None if proof is None else proof.proven
-        return part.durable.next_source, end, reason, _waiting_ms(part), proven, lag_ms
+        return part.durable.next_source, end, reason, part.waiting_ms, proven, lag_ms
 
     def _report(self, parts: Iterable[PartitionProgress], seconds: float) -> Report:
         return Report(
@@ -365,23 +365,16 @@ class Reporter:
         )
 
 
-def _waiting_ms(part: PartitionCopy) -> int:
-    """The timestamp of the first record that was read and still waits to be copied for good, or -1."""
-    uncommitted = part.copied.first_uncommitted_ms
-    if uncommitted is not None:
-        return uncommitted
-    return -1 if part.queue.idle else part.queue.first.first_timestamp
-
-
-def _not_begun(grant: Grant, trouble: str, end: SourceOffset) -> PartitionProgress:
-    stored = grant.position
+def _not_begun(stalled: StalledGrant) -> PartitionProgress:
+    source, stored = stalled.grant.source, stalled.grant.position
     return PartitionProgress(
-        topic=grant.source.topic,
-        partition=grant.source.partition,
+        topic=source.topic,
+        partition=source.partition,
         source_offset=SourceOffset(0) if stored is None else stored.next_source,
         target_offset=TargetOffset(0) if stored is None or stored.next_target is None else stored.next_target,
-        end=end,
-        trouble=trouble,
+        end=stalled.end,
+        trouble=stalled.trouble,
+        waiting_ms=stalled.waiting_ms,
     )
 
 

@@ -124,6 +124,20 @@ class DeliveryTimeout:
             self._routes.check_overdue(now)
 
 
+@dataclass(frozen=True, slots=True)
+class StalledGrant:
+    """A granted partition that is not copied now, for the reason `trouble`.
+
+    `end` is the end of its source partition, and `waiting_ms` the timestamp of its first uncopied record (Unix ms),
+    each -1 while unknown.
+    """
+
+    grant: Grant
+    trouble: str
+    end: SourceOffset = UNKNOWN
+    waiting_ms: int = -1
+
+
 ENDS_EVERY_S = 10.0
 """How often the source is asked for the ends of held partitions: their lag grows, though reading has stopped."""
 
@@ -132,12 +146,14 @@ ENDS_EVERY_S = 10.0
 class HeldGrant:
     """A held partition: its life, and its grant with the stored position of the partition.
 
-    `end` is the source's end, -1 while it is unknown.
+    `end` is the source's end, -1 while it is unknown. `waiting_ms` is the timestamp of the first uncopied record, -1 if
+    the record was not read.
     """
 
     life: PartitionLife
     grant: Grant
     held: HeldPartition
+    waiting_ms: int
     end: SourceOffset = UNKNOWN
 
 
@@ -186,7 +202,7 @@ class CopierHeldPartitions:
             if isinstance(error, DifferenceError):
                 # The driver grants the partition again with this position, and the difference counts once.
                 position = replace(position, difference=TargetOffset(error.target_offset))
-            self._hold(life, error, position)
+            self._hold(life, error, position, -1)
 
     def _stops_flow(self, error: TwinlogError, source: TopicPartition) -> bool:
         """Whether an error of a partition stops its whole flow: by its kind, or by the policy for the topic."""
@@ -214,9 +230,9 @@ class CopierHeldPartitions:
             self._leaving.discard(source)
             self._left.set()
         if source in stored:
-            self._hold(part.life, error, stored[source])
+            self._hold(part.life, error, stored[source], part.waiting_ms)
 
-    def _hold(self, life: PartitionLife, error: TwinlogError, position: Position) -> None:
+    def _hold(self, life: PartitionLife, error: TwinlogError, position: Position, waiting_ms: int) -> None:
         grant = life.grant
         life.enter_phase(PartitionPhase.HELD)
         held = HeldPartition.by(
@@ -229,7 +245,7 @@ class CopierHeldPartitions:
         way_out = way_on(error, grant.source, grant.remote, self._context.settings)
         held = held if way_out is None else replace(held, way_out=way_out)
         known = None if position.next_source < 0 else position
-        self.held[grant.source] = HeldGrant(life, replace(grant, position=known), held)
+        self.held[grant.source] = HeldGrant(life, replace(grant, position=known), held, waiting_ms)
         self._context.listener.report_held(held)
         if not self._looks:
             self._looks = True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 import pytest
@@ -105,6 +106,11 @@ def held(flow: FlowWithoutSpark, scene: Scene) -> dict[tuple[str, int], tuple[st
     }
 
 
+def written_ms(flow: FlowWithoutSpark, topic: str) -> int | None:
+    """When the oldest record of a topic that waits was written, by the report of the flow."""
+    return {one.topic: one.oldest_ms for one in flow.runner.report().topics}[topic]
+
+
 @pytest.fixture
 def scene(
     source_cluster: KafkaCluster, target_cluster: KafkaCluster, new_name: Callable[[str], str], mode: str
@@ -117,11 +123,15 @@ def test_what_cannot_be_copied_is_held_and_goes_on_by_itself_once_it_can(scene: 
     with FlowWithoutSpark(scene.settings()) as flow:
         scene.write_all(0)
         scene.wait_until_copied(*((kind, partition) for kind in KINDS for partition in range(2)))
+    begun_ms = time.time() * 1000
     scene.make_trouble()
 
     with FlowWithoutSpark(scene.settings()) as flow:
         wait_for(lambda: len(held(flow, scene)) == 6, HELD_S, "six partitions are held")
         found = held(flow, scene)
+        for kind in ("clock", "keyless", "large"):
+            wait_for(lambda: written_ms(flow, scene.topics[kind]) is not None, HELD_S, "their age is known")  # noqa: B023
+            assert begun_ms <= (written_ms(flow, scene.topics[kind]) or 0) <= time.time() * 1000
         # A transaction's marker takes an offset of the target, so that these differ in that mode.
         assert {part: one[:3] for part, one in found.items()} == {
             ("gap", 0): ("gap", "TW-GAP-01", 5),

@@ -14,7 +14,7 @@ from twinlog.mirror.offsets.positions import Position
 
 def held_back(here: World) -> dict[int, str]:
     (copier,) = here.copiers
-    return {source.partition: why for source, (_, why, _end) in copier.held_back.items()}
+    return {source.partition: stalled.trouble for source, stalled in copier.held_back.items()}
 
 
 @pytest.mark.parametrize(("side", "missing"), [("north", "shop-1"), ("south", "north.shop-1")])

@@ -14,6 +14,7 @@ from harness.virtual.clock import VirtualClock
 from twinlog.copier import reporter as module
 from twinlog.copier.proof.notes import PartitionProof, ProofNotes, Proven
 from twinlog.copier.reporter import FULL_EVERY_S, QUIET_S, Reporter
+from twinlog.copier.stalled_partitions import StalledGrant
 from twinlog.errors import ClusterError
 from twinlog.kafka.client import Leader, TopicMetadata
 from twinlog.kafka.net.loop import Loop
@@ -38,9 +39,7 @@ class Part:
     begin: Position = field(default_factory=lambda: Position(5, next_target=5))
     end: int = 5
     counts: PartitionCounters = field(default_factory=PartitionCounters)
-    first_uncommitted_ms: int | None = None
-    idle: bool = True
-    first_timestamp: int = -1
+    waiting_ms: int = -1
     proof: PartitionProof | None = None
 
     @property
@@ -117,7 +116,7 @@ class Copier:
         self.target = Target()
         self.events: list[tuple[str, str]] = []
         self.stopped = False
-        self.held_back: dict[TopicPartition, tuple[Grant, str, int]] = {}
+        self.held_back: dict[TopicPartition, StalledGrant] = {}
         self.tally = CopierCounters()
         self.memory = SimpleNamespace(room_bytes=1000)
         self.proofs = SimpleNamespace(busy_s=0.0)
@@ -317,13 +316,15 @@ def test_pieces_are_the_whole_and_no_larger_than_asked() -> None:
 def test_a_partition_that_cannot_begin_is_reported_with_its_trouble(scene: Callable[[int], Scene]) -> None:
     here = scene(1)
     waits = TopicPartition(TopicName("orders"), 7)
-    here.copier.held_back = {waits: (Grant(waits, waits, None, 1, Position(40, next_target=30)), "no leader", -1)}
+    here.copier.held_back = {
+        waits: StalledGrant(Grant(waits, waits, None, 1, Position(40, next_target=30)), "no leader")
+    }
     here.pass_seconds(3)
     found = [part for report in here.delivered for part in report.partitions if part.partition == 7]
     assert found == [PartitionProgress("orders", 7, 40, 30, -1, trouble="no leader")], "once, until something changes"
     assert found[0] in [part for report in here.target.taken for part in report.partitions]
-    here.copier.held_back = {waits: (Grant(waits, waits, None, 1, None), "away", 50)}
+    here.copier.held_back = {waits: StalledGrant(Grant(waits, waits, None, 1, None), "away", 50, waiting_ms=70)}
     here.pass_seconds(1)
-    assert here.delivered[-1].partitions[-1] == PartitionProgress("orders", 7, 0, 0, 50, trouble="away")
+    assert here.delivered[-1].partitions[-1] == PartitionProgress("orders", 7, 0, 0, 50, trouble="away", waiting_ms=70)
     here.pass_seconds(int(FULL_EVERY_S) + 1)
     assert sum(part.partition == 7 for report in here.target.taken for part in report.partitions) == 3

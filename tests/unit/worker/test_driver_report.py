@@ -130,6 +130,67 @@ def test_what_was_not_read_yet_is_no_older_than_the_last_end_that_was_reached() 
     assert oldest.get_oldest_ms(ORDERS) is None
 
 
+def test_the_first_record_keeps_its_time_until_it_is_copied_whoever_copies_it() -> None:
+    oldest = OldestRecords()
+    oldest.add_progress(ORDERS, progress(ORDERS, 40, 40), 1000)
+    oldest.add_progress(ORDERS, progress(ORDERS, 40, 41, trouble="too large", waiting_ms=120_000), 121_000)
+    assert oldest.get_oldest_ms(ORDERS) == 120_000
+    oldest.add_progress(ORDERS, progress(ORDERS, 40, 45), 130_000)
+    assert oldest.get_oldest_ms(ORDERS) == 120_000, "the next copier has not read it yet"
+    oldest.add_progress(ORDERS, progress(ORDERS, 41, 45), 140_000)
+    assert oldest.get_oldest_ms(ORDERS) == 121_000, "the second was written after the end was 41"
+    oldest.add_progress(ORDERS, progress(ORDERS, 41, 45, waiting_ms=139_000), 141_000)
+    oldest.add_progress(ORDERS, progress(ORDERS, 41, 42), 142_000)
+    assert oldest.get_oldest_ms(ORDERS) is None, "the log lost records: another may have the offset"
+
+
+def test_a_timestamp_in_the_future_counts_as_the_time_at_which_it_was_seen_first() -> None:
+    oldest = OldestRecords()
+    for at_ms in (5000, 6000):
+        oldest.add_progress(ORDERS, progress(ORDERS, 5, 9, waiting_ms=4_102_444_800_000), at_ms, age_ms=300)
+    assert oldest.get_oldest_ms(ORDERS) == 5000
+    oldest.add_progress(OLD, progress(OLD, 5, 9, waiting_ms=10), 6000)
+    assert oldest.get_oldest_ms(OLD) == 10, "a producer may set any time before, as MirrorMaker 2's record age shows"
+
+
+@pytest.mark.parametrize(
+    ("held", "after", "oldest_ms"),
+    [
+        pytest.param(None, {}, 119_900, id="idle up to the report before"),
+        pytest.param(None, {"waiting_ms": 120_500}, 120_500, id="read"),
+        pytest.param("TW-GAP-01", {}, 900, id="held before: its end was not requested meanwhile"),
+    ],
+)
+def test_a_record_that_follows_an_idle_time_is_younger_than_that_time(
+    held: str | None, after: dict[str, int], oldest_ms: int
+) -> None:
+    status = FlowStatus()
+    status.add_report(report(progress(ORDERS, 5, 5, records=5, trouble=held), at_ms=1000, age_s=0.1))
+    for at_ms in (60_000, 120_000):
+        status.add_report(report(progress(OLD, 5, 5, records=1), at_ms=at_ms, age_s=0.1))
+    status.add_report(report(progress(ORDERS, 5, 6, trouble="too large", **after), at_ms=121_000, age_s=0.1))
+    assert {one.topic: one.oldest_ms for one in status.topics()}["orders"] == oldest_ms
+
+
+def test_another_copier_says_nothing_of_a_partition_that_it_had_before() -> None:
+    status = FlowStatus()
+    status.add_report(report(progress(ORDERS, 5, 5), at_ms=1000))
+    other = replace(report(progress(ORDERS, 5, 9), at_ms=3000), copier="other")
+    status.add_report(replace(other, partitions=(), at_ms=2000))
+    status.add_report(other)
+    assert [one.oldest_ms for one in status.topics()] == [1000]
+
+
+def test_a_lag_that_grows_has_the_age_of_its_begin() -> None:
+    status = FlowStatus()
+    status.add_report(report(progress(ORDERS, 5, 5), at_ms=1000))
+    for number, at_ms in enumerate((2000, 3000, 4000)):
+        status.add_report(report(progress(ORDERS, 5, 9 + number), at_ms=at_ms))
+    assert [one.oldest_ms for one in status.topics()] == [1000]
+    status.add_report(report(progress(ORDERS, 9, 12), at_ms=5000))
+    assert [one.oldest_ms for one in status.topics()] == [2000], "the source ended at 9 then, and not at 4000"
+
+
 def test_the_end_of_a_topic_that_was_recreated_is_not_waited_for() -> None:
     oldest = OldestRecords()
     oldest.add_progress(ORDERS, progress(ORDERS, 900, 900), 1000)

@@ -183,9 +183,10 @@ class PartitionAppends:
         if refused_at is not None and refused_at > self._state.copied.acknowledged.next_source:
             # The routed records before this offset have arrived, and are routed only once.
             self._state.copied.pass_over(refused_at, self._state.read.epoch)
+        first_ms = self._state.read.unread_ms if self.queue.idle else self.queue.first.first_timestamp
         self.queue.drop_all()
         # The unsent records are uncopied, so the position must stay before them.
-        self._state.read.seek_offset(self._state.copied.acknowledged.next_source)
+        self._state.read.seek_offset(self._state.copied.acknowledged.next_source, first_ms)
         return True
 
     # Answers of the target.

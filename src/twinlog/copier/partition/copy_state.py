@@ -168,9 +168,9 @@ class CopyState:
         """Have the reader ask for the next fetch position."""
         self._reader.resume(self.source)
 
-    def read_again(self, offset: SourceOffset) -> None:
-        """Read again from a source offset on; the appends made of its records are dropped."""
-        self.read.seek_offset(offset)
+    def read_again(self, offset: SourceOffset, first_ms: int = -1) -> None:
+        """Read again from a source offset on, with `first_ms` as in `seek_offset`; the appends of it are dropped."""
+        self.read.seek_offset(offset, first_ms)
         self.wake_reader()
 
     def take_acknowledgement(self, queued_bytes: int) -> None:

@@ -45,7 +45,7 @@ from twinlog.kafka.producer.append_queue import AppendQueue, ProducerIdentity
 from twinlog.kafka.producer.appends import Append, CopyRules, Prepare, PreparedFetch
 from twinlog.kafka.producer.proof import element_of
 from twinlog.kafka.protocol.fetch import FetchPosition, PartitionResponse
-from twinlog.kafka.record.batch import read_last_batch
+from twinlog.kafka.record.batch import read_last_batch, timestamp_at
 from twinlog.lease.messages import Grant
 from twinlog.lease.progress import PartitionCounters
 from twinlog.mirror.offsets.exact_map import CopiedRun
@@ -157,6 +157,14 @@ class PartitionCopy:
     def lag(self) -> int:
         """Source offsets up to the end that a consumer may read; -1 before the first fetch."""
         return -1 if self.read.end < 0 else max(0, self.read.end - self.durable.next_source)
+
+    @property
+    def waiting_ms(self) -> int:
+        """The timestamp of the first record that was read and still waits to be copied for good (Unix ms), or -1."""
+        uncommitted = self.copied.first_uncommitted_ms
+        if uncommitted is not None:
+            return uncommitted
+        return self.read.unread_ms if self.queue.idle else self.queue.first.first_timestamp
 
     @property
     def held_back(self) -> bool:
@@ -350,6 +358,8 @@ class PartitionCopy:
         read.record_fetch(fetched, read_committed=self.limit.rules.read_committed, now=self._now())
         prepared = self._prepared(fetched) if fetched.records else None
         if prepared is None:
+            if fetched.records and asked.offset == read.offset:
+                read.seek_offset(read.offset, timestamp_at(fetched.records, read.offset))
             return
         begin = read.offset
         read.skip_to(prepared.position, prepared.leader_epoch)
@@ -421,11 +431,12 @@ class PartitionCopy:
 
         Unsent appends are dropped at `now` (monotonic seconds) and read again later.
         """
+        first_ms = {append.first_source_offset: append.first_timestamp for append in self.queue.unsent[:1]}
         again = None if self.left else self._appends.drop_unsent()
         if again is not None:
             self.read_ahead.back_off(now)
             # The reader may wait at the end of the log and must learn the new offset.
-            self.state.read_again(again)
+            self.state.read_again(again, first_ms.get(again, -1))
 
     def take_limit(self, topic_bytes: int | None) -> None:
         """Continue with the current limit of the remote topic, None if the limit is unknown."""

@@ -96,10 +96,21 @@ class SourcePosition:
     first answer. `answered_at` is the time of the source's last answer (monotonic seconds). `refusals` counts the
     fetches in a row that the source refused for now. `open_since` is the time since which an open transaction keeps the
     records from `end` on from a consumer that reads committed records (monotonic seconds). `open_since` is None while
-    all records are readable.
+    all records are readable. `unread_ms` is the timestamp of the record at `offset` (Unix ms) while the source has sent
+    the record and the partition cannot take it, -1 otherwise.
     """
 
-    __slots__ = ("answered_at", "end", "epoch", "log_start", "offset", "open_since", "refusals", "topic_id")
+    __slots__ = (
+        "answered_at",
+        "end",
+        "epoch",
+        "log_start",
+        "offset",
+        "open_since",
+        "refusals",
+        "topic_id",
+        "unread_ms",
+    )
 
     def __init__(self, position: Position, topic_id: str | None) -> None:
         self.offset = position.next_source
@@ -110,22 +121,23 @@ class SourcePosition:
         self.answered_at: float | None = None
         self.open_since: float | None = None
         self.refusals = 0
+        self.unread_ms = -1
 
     def seek(self, position: Position) -> None:
         """Read on at a position."""
         if position.topic_id is not None:
             self.topic_id = uuid.UUID(position.topic_id)
         self.log_start = SourceOffset(-1)
-        self.offset = position.next_source
+        self.seek_offset(position.next_source)
         self.epoch = position.leader_epoch
 
-    def seek_offset(self, offset: SourceOffset) -> None:
-        """Read again from an offset on."""
-        self.offset = offset
+    def seek_offset(self, offset: SourceOffset, first_ms: int = -1) -> None:
+        """Read again from an offset on; `first_ms` is the timestamp of the record there, -1 if unknown."""
+        self.offset, self.unread_ms = offset, first_ms
 
     def skip_to(self, offset: SourceOffset, epoch: int) -> None:
         """All records before an offset were read; an `epoch` of -1 is unknown."""
-        self.offset = offset
+        self.offset, self.unread_ms = offset, -1
         if epoch >= 0:
             self.epoch = epoch
 

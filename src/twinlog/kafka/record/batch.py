@@ -110,6 +110,11 @@ class Batch(NamedTuple):
     def is_log_append_time(self) -> bool:
         return bool(self.attributes & LOG_APPEND_TIME)
 
+    @property
+    def first_timestamp(self) -> int:
+        """The timestamp of the first record in ms; with LogAppendTime the timestamp of all records."""
+        return self.max_timestamp if self.is_log_append_time else self.base_timestamp
+
 
 def read_batch(buffer: memoryview | bytes | bytearray, at: int) -> Batch | None:
     """Read the batch that begins at `at`; None if the fetch cut it off, or at the end of the fetch.
@@ -161,6 +166,22 @@ def read_last_batch(buffer: memoryview | bytes, most: int) -> Batch | None:
             return None if batch is None or batch.magic != 2 else batch
         last, at = at, past
     return None
+
+
+def timestamp_at(buffer: memoryview | bytes, offset: int) -> int:
+    """The first timestamp of the batch that has the record of an offset, in Unix ms; -1 without the whole batch.
+
+    The records before the batch in the buffer may have smaller offsets. A damaged batch has no known timestamp either.
+    """
+    start = 0
+    try:
+        while (batch := read_batch(buffer, start)) is not None:
+            if batch.last_offset >= offset:
+                return batch.first_timestamp
+            start = batch.end
+    except CorruptBatchError:
+        pass
+    return -1
 
 
 def scan(buffer: memoryview | bytes | bytearray, start: int = 0) -> list[Batch]:

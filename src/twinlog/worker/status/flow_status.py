@@ -67,6 +67,8 @@ class CopierSummary:
 
     heard_at: float
     name: str
+    sure_ms: int = -1
+    """The latest time at which the ends of its last report were right (Unix ms), for any partition of it."""
     age_s: float = 0.0
     busy: float = 0.0
     source: ClusterReachability = field(default_factory=ClusterReachability)
@@ -119,6 +121,8 @@ class FlowStatus:
             holder = self._holders.get(report.copier)
             if holder is None:
                 holder = self._holders[report.copier] = CopierSummary(now, report.copier)
+            unchanged_ms, age_ms = holder.sure_ms, int(report.age_s * 1000)
+            holder.sure_ms = report.at_ms - age_ms
             holder.heard_at, holder.age_s, holder.busy = now, report.age_s, report.busy
             holder.source, holder.target = report.source, report.target
             records = size = 0
@@ -127,8 +131,10 @@ class FlowStatus:
                 key = TopicPartition(TopicName(part.topic), part.partition)
                 if self._planned is not None and key not in self._planned:
                     continue
-                self._enter(key, part, holder)
-                self._oldest.add_progress(key, part, report.at_ms - int(report.age_s * 1000))
+                before, last = self._enter(key, part, holder) or (None, None)
+                # The end of a held partition is older than `age_s` tells.
+                idle = last is holder and before is not None and before.lag == 0 and before.trouble is None
+                self._oldest.add_progress(key, part, report.at_ms, age_ms, unchanged_ms if idle else -1)
                 counters = part.counters
                 self.meters.add_counters(key, counters, now)
                 if counters.records:
@@ -149,7 +155,10 @@ class FlowStatus:
             if not self._lags or now - self._lags[-1][0] >= SAMPLE_S:
                 self._lags.append((now, self._lag(now)[0]))
 
-    def _enter(self, key: TopicPartition, part: PartitionProgress, holder: CopierSummary) -> None:
+    def _enter(
+        self, key: TopicPartition, part: PartitionProgress, holder: CopierSummary
+    ) -> tuple[PartitionProgress, CopierSummary] | None:
+        """Enter a partition with its copier; returns the entry before."""
         before = self._parts.get(key)
         if before is not None:
             self._count(key, before[0], before[1], -1)
@@ -165,6 +174,7 @@ class FlowStatus:
             self._stuck.pop(key, None)
         if part.source_offset >= self._awaited.get(key, part.source_offset + 1):
             del self._awaited[key]
+        return before
 
     def _count(self, key: TopicPartition, part: PartitionProgress, holder: CopierSummary, sign: int) -> None:
         holder.held += sign

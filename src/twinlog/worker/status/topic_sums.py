@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from twinlog.lease.progress import PartitionCounters, PartitionProgress
-from twinlog.model.types import TopicPartition
+from twinlog.model.types import SourceOffset, TopicPartition
 from twinlog.worker.status.report import TopicProgress
 
 
@@ -26,31 +26,48 @@ class _Mark:
     clear_ms: int = -1
 
 
-class OldestRecords:
-    """For a single thread at a time. Times are Unix ms.
+@dataclass(frozen=True, slots=True)
+class _FirstRecord:
+    """The first uncopied record of a partition: its source offset, and the time at which it was written, in Unix ms."""
 
-    A record that waits to be appended was read, so its timestamp is known. An unread record was written after the last
-    time at which the source ended at or before the present position.
+    offset: SourceOffset
+    written_ms: int
+
+
+class OldestRecords:
+    """The time at which the first uncopied record of each partition was written. For a single thread at a time.
+
+    Times are Unix ms. The time is the record's timestamp as soon as a copier has read the record: the producer's time
+    or, with LogAppendTime, the broker's, as in MirrorMaker 2's `record-age-ms`. A timestamp in the future counts as the
+    time of the report. An unread record was written after the last time at which the source ended at or before the
+    present position.
     """
 
     def __init__(self) -> None:
         self._marks: dict[TopicPartition, _Mark] = {}
-        self._own: dict[TopicPartition, int] = {}
+        self._first: dict[TopicPartition, _FirstRecord] = {}
 
-    def add_progress(self, key: TopicPartition, part: PartitionProgress, at_ms: int) -> None:
-        """Note a report of a partition; its end was requested at `at_ms` at the latest."""
-        if part.waiting_ms >= 0:
-            self._own[key] = part.waiting_ms
-        else:
-            self._own.pop(key, None)
+    def add_progress(
+        self, key: TopicPartition, part: PartitionProgress, at_ms: int, age_ms: int = 0, unchanged_ms: int = -1
+    ) -> None:
+        """Note a report of a partition, made at `at_ms`.
+
+        Its end was requested `age_ms` before at the latest. A copier reports changes only: the partition stayed at lag
+        0, as reported before, up to `unchanged_ms`, if given.
+        """
+        reported_ms, at_ms = at_ms, at_ms - age_ms
+        self._note_first(key, part, reported_ms)
         mark = self._marks.get(key)
         if mark is None:
             if part.end >= 0:
                 self._marks[key] = _Mark(part.end, at_ms, at_ms if part.lag == 0 else -1)
             return
+        mark.at_ms = max(mark.at_ms, unchanged_ms)
         if 0 <= part.end < mark.end and at_ms > mark.at_ms:
             # The source topic was recreated, or lost records: the old end may be out of reach for ever.
             self._marks[key] = _Mark(part.end, at_ms, at_ms if part.lag == 0 else -1)
+            if part.waiting_ms < 0:
+                self._first.pop(key, None)
         elif part.source_offset >= mark.end:
             mark.clear_ms = max(mark.clear_ms, mark.at_ms)
             if part.end >= 0:
@@ -58,16 +75,25 @@ class OldestRecords:
                 if part.lag == 0:
                     mark.clear_ms = at_ms
 
+    def _note_first(self, key: TopicPartition, part: PartitionProgress, reported_ms: int) -> None:
+        # The next copier of a held partition has to read the record again, and its time stays.
+        known = self._first.get(key)
+        if known is not None and known.offset != part.source_offset:
+            del self._first[key]
+            known = None
+        if part.waiting_ms >= 0 and known is None:
+            self._first[key] = _FirstRecord(part.source_offset, min(part.waiting_ms, reported_ms))
+
     def forget_partition(self, key: TopicPartition) -> None:
         """Forget a partition that has left the plan."""
         self._marks.pop(key, None)
-        self._own.pop(key, None)
+        self._first.pop(key, None)
 
     def get_oldest_ms(self, key: TopicPartition) -> int | None:
         """The time for a partition with waiting records; None while it is unknown."""
-        own = self._own.get(key)
-        if own is not None:
-            return own
+        first = self._first.get(key)
+        if first is not None:
+            return first.written_ms
         mark = self._marks.get(key)
         return None if mark is None or mark.clear_ms < 0 else mark.clear_ms
 

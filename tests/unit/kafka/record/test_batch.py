@@ -8,7 +8,7 @@ import pytest
 
 from tests.source_log import New, SourceLog
 from twinlog.errors import CorruptBatchError
-from twinlog.kafka.record.batch import AbortedFilter, check_crc, read_batch, scan
+from twinlog.kafka.record.batch import AbortedFilter, check_crc, read_batch, scan, timestamp_at
 from twinlog.kafka.record.records import is_abort_marker
 
 
@@ -35,6 +35,20 @@ def test_lists_batches_with_their_header() -> None:
     assert (second.base_offset, second.base_timestamp, second.max_timestamp) == (112, 900, 2_000)
     assert second.is_log_append_time
     assert third.is_control
+
+
+@pytest.mark.parametrize(("offset", "at_ms"), [(99, 1_000), (101, 1_000), (102, 2_000), (112, 2_000), (200, -1)])
+def test_the_timestamp_at_an_offset_is_that_of_its_batch_or_of_the_next(offset: int, at_ms: int) -> None:
+    assert timestamp_at(log_of_three().fetch(), offset) == at_ms
+
+
+def test_a_batch_that_is_damaged_or_cut_off_has_no_timestamp() -> None:
+    data = log_of_three().fetch()
+    second = scan(data)[1]
+    assert timestamp_at(data[: second.end - 1], 112) == -1
+    data[second.start + 16] = 9
+    assert timestamp_at(data, 101) == 1_000
+    assert timestamp_at(data, 112) == -1
 
 
 def test_starts_at_the_given_byte() -> None:
