@@ -23,6 +23,8 @@ from harness.wait import wait_for
 from tests.integration.parity import MM2_VERSION
 from tests.integration.running import RunTwinlog
 from twinlog.cli.main import app
+from twinlog.ops.canary.process_tree import ProcessTree
+from twinlog.ops.canary.use_count import START_S
 
 log = logging.getLogger(__name__)
 
@@ -111,6 +113,7 @@ def beside(
         aliases, _, text = canary.read_text().partition("clusters = ")[2].partition("\n")
         process = twinlog(aliases, text)
         here.copied(CANARY_COPY, BEFORE)
+        here.report("early", file, canary, "--observe", "0", "--pid", process.pid, "--mm2-pid", mm2.pid)
         with Load(source_cluster, TOPIC, 1, rate=300) as load:
 
             def came() -> bool:
@@ -121,6 +124,10 @@ def beside(
 
             wait_for(came, DEADLINE_S, "the group's offset comes across", every_s=1.0)
             here.stored(BEFORE)
+            # Both have started by then.
+            for pid in (process.pid, mm2.pid):
+                wait_for(lambda: ProcessTree(pid, "--pid").age_s() > START_S, DEADLINE_S, "it has started")  # noqa: B023
+            wait_for(lambda: "Spark's tasks copy now" in process.log, DEADLINE_S, "Spark's tasks copy")
             here.report("watched", file, canary, "--observe", "12", "--pid", process.pid, "--mm2-pid", mm2.pid)
             load.stop()
         end = offsets(source_cluster, TOPIC)[1]
@@ -195,6 +202,9 @@ def test_processor_time_and_memory_of_both(beside: Beside) -> None:
         assert use["records"] > 1_000
         assert use["cpu_seconds"] > 0
         assert use["memory_bytes"] > 100_000_000
+    _, early = beside.reports["early"]
+    assert early["use"][1]["way_out"].startswith("too early: ")
+    assert "CPU" not in early["verdict"]
     _, without = beside.reports["full"]
     assert "--mm2-pid PID" in without["use"][0]["way_out"]
 

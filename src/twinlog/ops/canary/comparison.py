@@ -142,7 +142,7 @@ class GroupResume:
 class ProgramUse:
     """The processor time and memory of a program, while it copied so many `records` in `seconds`.
 
-    `use` is None without the number of its process; `way_out` then says how to get the figure.
+    `use` is None without the number of its process, and during its start; `way_out` then says how to get the figure.
     """
 
     program: Program

@@ -61,9 +61,15 @@ class ProcessTree:
         stats = self._stats()
         if self._pid not in stats:
             raise OptionError(f"{self._option} {self._pid}: there is no process with this number on this host")
+        self._start = stats[self._pid].start
         self._live = _below(self._pid, stats)
         for pid in self._live:
             self._now[pid, stats[pid].start] = stats[pid].ticks
+
+    def age_s(self) -> float:
+        """The seconds since the start of the first process, at the last look."""
+        up_s = float((self._root / "uptime").read_text(encoding="ascii").split()[0])
+        return up_s - self._start / os.sysconf("SC_CLK_TCK")
 
     def sum_use(self) -> ProcessUse:
         """Return the use of the tree from the begin of the count to the last look."""

@@ -13,7 +13,6 @@ from twinlog.kafka.consumer.topic_reader import TopicReader
 from twinlog.kafka.retry import COMMAND_CONNECT_S
 from twinlog.message_ids import told
 from twinlog.mirror.topology.topology import topology_of
-from twinlog.model.amounts import counted
 from twinlog.model.topics import listed
 from twinlog.model.types import SourceOffset, TopicName, TopicPartition
 from twinlog.ops.audit.auditor import AuditDeadline
@@ -28,9 +27,9 @@ from twinlog.ops.canary.comparison import (
     GroupResume,
     LagOverTime,
     Program,
-    ProgramUse,
 )
 from twinlog.ops.canary.process_tree import ProcessTree
+from twinlog.ops.canary.use_count import UseCount
 from twinlog.ops.groups.reader import GroupPartitionStatus, GroupsReader, followers
 from twinlog.ops.inventory import partitions_of
 from twinlog.ops.status.flow import FlowReader, FlowSnapshot
@@ -137,14 +136,15 @@ class CanaryReader:
         compared, options = self._compared, self._options
         topics = self._topics()
         counted = {MM2: [one for one in compared.flows if one.copies], TWINLOG: [compared.canary]}
-        before = {program: self._records(flows) for program, flows in counted.items()}
+        count = UseCount(
+            self._trees,
+            lambda: {program: self._records(flows) for program, flows in counted.items()},
+            self._clock,
+        )
         begun = self._clock.monotonic()
-        for tree in self._trees.values():
-            tree.begin_count()
-        lags = self._observe()
+        lags = self._observe(count)
         passed_s = self._clock.monotonic() - begun
-        after = {program: self._records(flows) for program, flows in counted.items()}
-        uses = tuple(self._use(program, max(0, after[program] - before[program]), passed_s) for program in counted)
+        uses = count.uses()
         copies = (self._equality(MM2, compared.base), self._equality(TWINLOG, compared.canary))
         trouble = None
         groups: list[GroupResume] = []
@@ -206,7 +206,7 @@ class CanaryReader:
                 target.close()
         return total
 
-    def _observe(self) -> tuple[LagOverTime, LagOverTime]:
+    def _observe(self, count: UseCount) -> tuple[LagOverTime, LagOverTime]:
         """The lag of both programs at each look; the first look is at once, the last after the whole time."""
         compared, watch_s = self._compared, self._options.watch_s
         looks: dict[Program, list[int | None]] = {MM2: [], TWINLOG: []}
@@ -223,9 +223,8 @@ class CanaryReader:
                 for program, reader in readers.items():
                     seen = last[program] = reader.read()
                     looks[program].append(self._lag(seen))
-                for tree in self._trees.values():
-                    tree.read_processes()
                 passed = self._clock.monotonic() - begun
+                count.look(last, last=passed >= watch_s)
                 self._progress("both flows", "seconds watched", round(min(passed, watch_s)), max(1, round(watch_s)))
                 if passed >= watch_s:
                     break
@@ -244,20 +243,6 @@ class CanaryReader:
         if any(one.unknown for one in topics):
             return None
         return sum(one.lag for one in topics)
-
-    def _use(self, program: Program, records: int, seconds: float) -> ProgramUse:
-        tree = self._trees.get(program)
-        if tree is not None:
-            return ProgramUse(program, records, seconds, tree.sum_use())
-        if program == MM2:
-            way_out = (
-                "add --mm2-pid PID on the host of MirrorMaker 2; or read process_cpu_seconds_total of its JMX "
-                f"exporter, or `ps -o cputime= -p PID`, twice in {seconds:.0f} s: it copied "
-                f"{counted(records, 'record')} meanwhile"
-            )
-        else:
-            way_out = f"add --pid PID on the host of twinlog: it copied {counted(records, 'record')} in {seconds:.0f} s"
-        return ProgramUse(program, records, seconds, way_out=way_out)
 
     # Equality.
 
