@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import json
 import logging
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,6 +31,7 @@ from twinlog.cli.main import app
 log = logging.getLogger(__name__)
 
 DEADLINE_S = 240.0
+TYPO = "sync.group.offset.interval.seconds"
 POSITIONS = "mm2-offsets.north.internal"
 READING = {
     *("ApiVersions", "Metadata", "DescribeCluster", "DescribeConfigs", "DescribeAcls", "DescribeLogDirs"),
@@ -54,6 +57,8 @@ class Staged:
     report: dict[str, Any] = field(default_factory=dict)
     text: str = ""
     page: str = ""
+    rehearsed: list[str] = field(default_factory=list)
+    """The lines of the rehearsal of a switchover."""
 
 
 def properties(source: KafkaCluster, target: KafkaCluster) -> str:
@@ -67,7 +72,7 @@ def properties(source: KafkaCluster, target: KafkaCluster) -> str:
         "north->south.groups": "shop, late, early",
         "north->south.heartbeats.replication.enabled": "false",
         # Neither MirrorMaker 2 nor its operator notices these two.
-        "north->south.sync.group.offset.interval.seconds": "5",
+        f"north->south.{TYPO}": "5",
         "producer.linger.ms": "7",
         "emit.heartbeats.interval.seconds": "1",
         "consumer.poll.timeout.ms": "200",
@@ -171,7 +176,23 @@ def staged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Staged]:
             assert done.exit_code == 1, done.output
             text_done = CliRunner().invoke(app, ["audit", str(file), "--sample", "50", "--all"])
             assert text_done.exit_code == 1, text_done.output
-            found = Staged(source, target, file, json.loads(done.stdout), text_done.stdout, page.read_text("utf-8"))
+            strict = home / "strict.properties"
+            strict.write_text("".join(line for line in text.splitlines(True) if TYPO not in line), "utf-8")
+            words = ["switchover", str(strict), "--from", "north", "--to", "south", "--dry-run"]
+            rehearsed = subprocess.run(
+                [sys.executable, "-m", "twinlog", *words], capture_output=True, text=True, check=False
+            )
+            log.info("%s%s", rehearsed.stdout, rehearsed.stderr)
+            assert rehearsed.returncode == 0, rehearsed.stderr
+            found = Staged(
+                source,
+                target,
+                file,
+                json.loads(done.stdout),
+                text_done.stdout,
+                page.read_text("utf-8"),
+                rehearsed.stdout.splitlines(),
+            )
             assert second.stop(60)
         yield found
 
@@ -210,6 +231,18 @@ def test_groups_have_exact_counts(staged: Staged) -> None:
     wanted = 400 - there["late"]
     assert [(one["count"], one["text"]) for one in repeats] == [
         (wanted, f"group late would repeat {wanted} records on south")
+    ]
+
+
+def test_a_switchover_says_the_same_about_groups_and_mends_it(staged: Staged) -> None:
+    there = {name: group_offsets(staged.target, [name])[name]["north.orders", 0].offset for name in ("shop", "late")}
+    calls = [line.strip() for line in staged.rehearsed if "north.orders-0" in line]
+    assert calls == [
+        "commit for group late on south: north.orders-0 at 400",
+        (
+            f"group shop, north.orders-0: ahead; on the target the group continues at {there['shop']}, "
+            f"{there['shop'] - 100} after its position there: it would skip them"
+        ),
     ]
 
 

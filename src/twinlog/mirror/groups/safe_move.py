@@ -281,8 +281,11 @@ def _compared(
     skips: int | None = 0
     if resumes > true:
         skips = resumes - true if exact else None
-        many = f"{resumes - true}" if exact else f"up to {resumes - true}"
-        text = f"on the target the group continues at {resumes}, {many} after its position there: it would skip them"
+        text = f"on the target the group continues at {resumes}, "
+        if exact:
+            text += f"{resumes - true} after its position there: it would skip them"
+        else:
+            text += f"and its position there is {true} or later: it may skip up to {counted(resumes - true, 'record')}"
         reasons = (*reasons, Reason(Obstacle.TARGET_AHEAD, text))
     repeats = max(0, true - resumes) if exact else _most_repeated(facts, resumes)
     if resumes < true and (repeats is None or repeats > most_repeats):

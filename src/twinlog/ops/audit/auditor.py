@@ -12,8 +12,8 @@ from twinlog.console.options import SAMPLE_RECORDS
 from twinlog.errors import ClusterError, TwinlogError
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect, both_clusters
 from twinlog.kafka.admin.groups import GroupAdmin
-from twinlog.kafka.consumer.topic_reader import TopicReader
 from twinlog.kafka.retry import COMMAND_CONNECT_S
+from twinlog.mirror.offsets.sync_history import SyncHistory, SyncHistoryReader
 from twinlog.mirror.topology.plugins import config_filter_of, group_filter_of
 from twinlog.mirror.topology.topology import topology_of
 from twinlog.model.amounts import counted
@@ -25,7 +25,6 @@ from twinlog.ops.audit.near_misses import outside
 from twinlog.ops.audit.records import CompareRanges, gap_findings, record_findings, suspect_histories
 from twinlog.ops.audit.report import AuditPart, FlowAudit, PartResult
 from twinlog.ops.audit.sample import sample_of
-from twinlog.ops.audit.sync_history import SyncHistory, read_history
 from twinlog.ops.diff.differences import FlowTopicPairing, compare_clusters
 from twinlog.ops.groups.reader import GroupsReader, followers
 from twinlog.ops.inventory import Content, Inventory, logs_of, partitions_of, read_inventory
@@ -162,11 +161,9 @@ class FlowAuditor:
     def _read_history(self, plan: VerifyPlan) -> SyncHistory:
         flow = self._flow
         wanted = [part.source for part in plan.parts if part.problem is None]
-        here = self._source if flow.offset_syncs_location == "source" else self._target
-        reader = TopicReader(here, TopicName(flow.offset_syncs_topic), optional=True)
         ends = ask_twice(self._source, lambda: self._source.offsets(wanted, latest=True))
         self._progress(flow.name, "offset syncs", 0, 1)
-        found = read_history(reader, wanted, dict(ends))
+        found = SyncHistoryReader(flow, self._source, self._target).read(ends)
         self._progress(flow.name, "offset syncs", 1, 1)
         return found
 
@@ -238,9 +235,8 @@ class FlowAuditor:
             topic for name, topic in self._source.topics().items() if any(one.mirrors(name) for one in topologies)
         ]
         wanted = partitions_of(topics)
-        here = self._source if self._flow.offset_syncs_location == "source" else self._target
-        reader = TopicReader(here, TopicName(self._flow.offset_syncs_topic), optional=True)
-        return read_history(reader, wanted, dict(self._source.offsets(wanted, latest=True)))
+        ends = self._source.offsets(wanted, latest=True)
+        return SyncHistoryReader(self._flow, self._source, self._target).read(ends)
 
     def _has_groups(self, cluster: ClusterAdmin) -> bool:
         """Whether a cluster has ever had a group: before its first group, a request for one creates a topic."""

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from twinlog.mirror.groups.safe_move import MoveVerdict, Obstacle, judge
+from twinlog.mirror.offsets.sync_history import SyncHistory
 from twinlog.model.amounts import counted
 from twinlog.model.topics import listed
 from twinlog.ops.audit.report import AuditPart, Finding, Severity
-from twinlog.ops.audit.sync_history import SyncHistory
 from twinlog.ops.groups.reader import GroupPartitionStatus, GroupsSnapshot, GroupStatus
 
 SHOWN = 20

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from twinlog.mirror.offsets.sync_history import SyncHistory
 from twinlog.model.amounts import counted
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.ops.audit.report import AuditPart, Finding, FindingKind, Severity
-from twinlog.ops.audit.sync_history import SyncHistory
 from twinlog.ops.inventory import LogOffsets
 from twinlog.ops.verify.model import PartitionToVerify, Verdict
 from twinlog.ops.verify.planner import VerifyPlan

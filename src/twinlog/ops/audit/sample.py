@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from twinlog.console.options import SAMPLE_RECORDS
+from twinlog.mirror.offsets.sync_history import OffsetPair, SyncHistory
 from twinlog.model.amounts import counted
-from twinlog.ops.audit.sync_history import OffsetPair, SyncHistory
 from twinlog.ops.verify.model import PartitionToVerify, Section
 
 BETWEEN = 2

@@ -9,16 +9,15 @@ from dataclasses import dataclass
 from twinlog.clock import Clock, wall_ms
 from twinlog.errors import ClusterError, OptionError, RefusedError
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect, both_clusters
-from twinlog.kafka.consumer.topic_reader import TopicReader
 from twinlog.kafka.retry import COMMAND_CONNECT_S
 from twinlog.message_ids import told
+from twinlog.mirror.offsets.sync_history import SyncHistory, SyncHistoryReader
 from twinlog.mirror.topology.topology import topology_of
 from twinlog.model.topics import listed
 from twinlog.model.types import SourceOffset, TopicName, TopicPartition
 from twinlog.ops.audit.auditor import AuditDeadline
 from twinlog.ops.audit.records import CompareRanges, record_findings
 from twinlog.ops.audit.sample import sample_of
-from twinlog.ops.audit.sync_history import SyncHistory, read_history
 from twinlog.ops.canary.comparison import (
     MM2,
     TWINLOG,
@@ -272,12 +271,9 @@ class CanaryReader:
         source, target = both_clusters(flow, self._connect)
         try:
             source.connect(self._connect_s)
-            here = source
             if flow.offset_syncs_location != "source":
                 target.connect(self._connect_s)
-                here = target
-            ends = dict(source.offsets(wanted, latest=True))
-            found = read_history(TopicReader(here, TopicName(flow.offset_syncs_topic), optional=True), wanted, ends)
+            found = SyncHistoryReader(flow, source, target).read(source.offsets(wanted, latest=True))
         finally:
             source.close()
             target.close()

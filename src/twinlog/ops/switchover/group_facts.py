@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Literal, NamedTuple
 
-from twinlog.errors import ClusterError
+from twinlog.errors import ClusterError, RefusedError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.admin.groups import GroupAdmin
 from twinlog.kafka.consumer.topic_reader import TopicReader
@@ -12,8 +15,9 @@ from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.record.last_records import KeptRecord, LastRecords
 from twinlog.kafka.retry import SWITCHOVER_GROUPS
+from twinlog.mirror.offsets.sync_history import SyncHistory, SyncHistoryReader
 from twinlog.mirror.offsets.translator import Translator
-from twinlog.mirror.records import decode_checkpoint
+from twinlog.mirror.records import Checkpoint, decode_checkpoint
 from twinlog.mirror.topology.plugins import group_filter_of, policy_of
 from twinlog.model.groups import CommittedOffset, GroupListing, GroupOffsets
 from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicName, TopicPartition
@@ -24,8 +28,18 @@ from twinlog.settings.flow import FlowSettings
 _IN_USE = frozenset({Code.UNKNOWN_MEMBER_ID, Code.ILLEGAL_GENERATION, Code.REBALANCE_IN_PROGRESS})
 """The answers to a commit from outside of a group that has members."""
 
-Found = tuple[TopicPartition, int | None, bool]
-"""A partition of the target, the offset there, and whether it is exact."""
+
+class GroupPlace(NamedTuple):
+    """A partition of the target, and the offset there at which a group continues, None if it is unknown.
+
+    `by` is the flow whose maps and offset syncs translated the offset: the flow there, or the flow back. It is empty
+    for an offset to which the histories of both flows add nothing.
+    """
+
+    partition: TopicPartition
+    offset: int | None
+    exact: bool
+    by: Literal["there", "back", ""] = ""
 
 
 def _trouble(code: int) -> str:
@@ -34,15 +48,16 @@ def _trouble(code: int) -> str:
     return error_codes.explain(code)
 
 
-def _better(ways: Iterable[Callable[[], Found]]) -> Found:
+def _better(ways: Iterable[Callable[[], GroupPlace]]) -> GroupPlace:
     """Return the first exact place, else the furthest: an inexact place repeats records, and skips none."""
     found = []
     for way in ways:
         place = way()
-        if place[2]:
+        if place.exact:
             return place
         found.append(place)
-    return max(found, key=lambda one: -1 if one[1] is None else one[1])
+    # After moves to and fro, a history of offset syncs spans records that came the other way.
+    return max(found, key=lambda one: -1 if one.offset is None else one.offset)._replace(by="")
 
 
 class SwitchoverGroups:
@@ -63,6 +78,8 @@ class SwitchoverGroups:
         self._target = target
         self._forward = Translator(flow, source, target)
         self._back = Translator(back, target, source)
+        self._history_there = SyncHistoryReader(flow, source, target)
+        self._history_back = SyncHistoryReader(back, target, source)
         self._refreshed: set[str] = set()
         self.known: set[GroupId] = set()
         """The followed groups that the source has listed since the last `forget_groups`."""
@@ -129,12 +146,26 @@ class SwitchoverGroups:
             name: listed.get(name) for name in self.known if name in listed or name in wrong or committed.get(name)
         }
         moved = {topic.name: topic.remote for topic in topics}
-        found = []
-        for group, offsets in sorted(committed.items()):
-            for where, what in sorted(offsets.items()):
-                place = self._place(where, what.offset, moved, cut, there, began)
-                if place is not None:
-                    found.append(GroupOffset(group, where, what.offset, *place, metadata=what.metadata))
+        places = {
+            (group, where): place
+            for group, offsets in sorted(committed.items())
+            for where, what in sorted(offsets.items())
+            if (place := self._place(where, what.offset, moved, cut, there, began)) is not None
+        }
+        places |= self._prove({key: one for key, one in places.items() if one.by and not one.exact}, committed)
+        found = [
+            GroupOffset(
+                group,
+                where,
+                committed[group][where].offset,
+                place.partition,
+                place.offset,
+                place.exact,
+                metadata=committed[group][where].metadata,
+                past_copies=self._past_copies(where, committed[group][where].offset, place),
+            )
+            for (group, where), place in places.items()
+        ]
         troubles = {group: _trouble(code) for group, code in wrong.items()}
         return self._with_target(groups, found, troubles, topics, cut)
 
@@ -146,7 +177,7 @@ class SwitchoverGroups:
         cut: Mapping[TopicPartition, int],
         there: Mapping[TopicPartition, int],
         began: Mapping[TopicPartition, int],
-    ) -> Found | None:
+    ) -> GroupPlace | None:
         """Return the place at which a group continues that has committed `offset`; None for topics that stay."""
         upstream = self._upstream(where.topic)
         if upstream is not None:
@@ -156,7 +187,7 @@ class SwitchoverGroups:
         remote = TopicPartition(moved[where.topic], where.partition)
         if where in cut and offset == cut[where] and offset >= began.get(where, 0):
             # Both are ends: the group has read all records, and its offset is exact already.
-            return remote, there.get(where), where in there
+            return GroupPlace(remote, there.get(where), where in there)
         if where not in began:
             return self._went(where, remote, offset)
         # After moves to and fro, the log alternates between records written here and copied records: each flow knows
@@ -168,15 +199,68 @@ class SwitchoverGroups:
         """The topic of the target that a topic of the source is a copy of, by its name."""
         return None if self._flow.keeps_names else self._policy.source_topic(self._flow.target_name, topic)
 
-    def _went(self, where: TopicPartition, remote: TopicPartition, offset: int) -> Found:
+    def _went(self, where: TopicPartition, remote: TopicPartition, offset: int) -> GroupPlace:
         self._refresh("there", self._forward)
         known = self._forward.to_target(where, SourceOffset(offset))
-        return (remote, None, False) if known is None else (remote, known.offset, known.exact)
+        if known is None:
+            return GroupPlace(remote, None, False, "there")
+        # Of a remote topic that was recreated since the last copy, offset syncs and checkpoints are of the earlier log.
+        return GroupPlace(remote, known.offset, known.exact, "" if known.by == "start" else "there")
 
-    def _came_back(self, there: TopicPartition, offset: int) -> Found:
+    def _came_back(self, there: TopicPartition, offset: int) -> GroupPlace:
         self._refresh("back", self._back)
         known = self._back.to_source(there, TargetOffset(offset))
-        return (there, None, False) if known is None else (there, known.offset, known.exact)
+        if known is None:
+            return GroupPlace(there, None, False, "back")
+        return GroupPlace(there, known.offset, known.exact, "back")
+
+    def _past_copies(self, where: TopicPartition, offset: int, place: GroupPlace) -> int | None:
+        if place.exact or place.by != "there":
+            return None
+        return self._forward.past_copies(where, SourceOffset(offset))
+
+    def _prove(
+        self,
+        places: Mapping[tuple[GroupId, TopicPartition], GroupPlace],
+        committed: Mapping[GroupId, GroupOffsets],
+    ) -> dict[tuple[GroupId, TopicPartition], GroupPlace]:
+        """Better places by the history of offset syncs, as in an audit, else by the checkpoints of the flow there.
+
+        MirrorMaker 2 translates by few offset syncs. Its earlier checkpoints may be further than its present
+        translation, because it forgets offset syncs.
+        """
+        if not places:
+            return {}
+        there = {where for (_, where), place in places.items() if place.by == "there"}
+        back = {place.partition for place in places.values() if place.by == "back"}
+        on_target = self._target.offsets({place.partition for place in places.values()}, latest=True)
+        forth_known, back_known = SyncHistory({}), SyncHistory({})
+        checkpoints: Mapping[tuple[GroupId, TopicPartition], Checkpoint] = {}
+        # Without the right to read these topics, places stay as they are.
+        with suppress(RefusedError):
+            if there:
+                forth_known = self._history_there.read(self._source.offsets(there, latest=True))
+        with suppress(RefusedError):
+            if back:
+                back_known = self._history_back.read(on_target)
+        with suppress(RefusedError):
+            if there:
+                checkpoints = {(one.group, one.remote): one for one in self._checkpoints()}
+        found = {}
+        for (group, where), place in places.items():
+            offset, end = committed[group][where].offset, on_target.get(place.partition)
+            if end is None:
+                continue
+            if place.by == "there":
+                exact: int | None = forth_known.translate(where, SourceOffset(offset), end)
+            else:
+                exact = back_known.translate_back(place.partition, TargetOffset(offset), end)
+            last = checkpoints.get((group, place.partition))
+            if exact is not None:
+                found[group, where] = place._replace(offset=exact, exact=True)
+            elif last is not None and last.upstream <= offset and (place.offset or 0) < last.downstream <= end:
+                found[group, where] = place._replace(offset=int(last.downstream))
+        return found
 
     def _refresh(self, name: str, translator: Translator) -> None:
         if name not in self._refreshed:
@@ -185,14 +269,8 @@ class SwitchoverGroups:
 
     def by_checkpoints(self, topics: Collection[MovedTopic], cut: Mapping[TopicPartition, int]) -> MovedGroups:
         """See `SwitchoverClusters.groups_by_checkpoints`."""
-        topic = self._policy.checkpoints_topic(self._flow.source_name)
-        last: LastRecords = {}
-        TopicReader(self._target, topic, optional=True).read_last(last, deletions=False)
         found = []
-        for record in map(KeptRecord.decode, last.values()):
-            checkpoint = decode_checkpoint(record.key, record.value)
-            if checkpoint is None or not self._filter.accepts(checkpoint.group):
-                continue
+        for checkpoint in self._checkpoints():
             upstream = self._policy.source_topic(self._flow.source_name, checkpoint.remote.topic)
             here = TopicPartition(upstream or checkpoint.remote.topic, checkpoint.remote.partition)
             found.append(
@@ -206,6 +284,16 @@ class SwitchoverGroups:
                 )
             )
         return self._with_target({GroupId(one.group): None for one in found}, found, {}, topics, cut)
+
+    def _checkpoints(self) -> Iterator[Checkpoint]:
+        """The last checkpoints of the followed groups."""
+        topic = self._policy.checkpoints_topic(self._flow.source_name)
+        last: LastRecords = {}
+        TopicReader(self._target, topic, optional=True).read_last(last, deletions=False)
+        for record in map(KeptRecord.decode, last.values()):
+            checkpoint = decode_checkpoint(record.key, record.value)
+            if checkpoint is not None and self._filter.accepts(checkpoint.group):
+                yield checkpoint
 
     def _with_target(
         self,
@@ -224,18 +312,7 @@ class SwitchoverGroups:
         offsets = []
         for one in (*found, *self._in_new(found, present, topics, cut)):
             on_target = present.get(GroupId(one.group), {}).get(one.target)
-            offsets.append(
-                GroupOffset(
-                    one.group,
-                    one.source,
-                    one.offset,
-                    one.target,
-                    one.there,
-                    one.exact,
-                    None if on_target is None else on_target.offset,
-                    one.metadata,
-                )
-            )
+            offsets.append(replace(one, present=None if on_target is None else on_target.offset))
         return MovedGroups(
             {str(name): "" if group is None else group.state for name, group in groups.items()},
             {str(name): group.state for name, group in listed.items()},

@@ -135,6 +135,8 @@ class GroupOffset:
     present: int | None = None
     """The group's committed offset on the target so far."""
     metadata: str = ""
+    past_copies: int | None = None
+    """An offset on the target from which on the group repeats no record, if `there` is inexact."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from twinlog.message_ids import with_id
+from twinlog.mirror.groups.safe_move import Obstacle
 from twinlog.mirror.topology.topology import Topology
 from twinlog.model.acls import AclOperation, PatternType, TopicAcl
 from twinlog.model.amounts import counted
@@ -25,7 +26,7 @@ from twinlog.ops.switchover.model import (
     SwitchoverKind,
     SwitchoverOptions,
 )
-from twinlog.ops.switchover.steps.group_step import COMMITTED, foresee_groups, judge
+from twinlog.ops.switchover.steps.group_step import COMMITTED, GroupOffsetDecision, foresee_groups, judge, verdict_of
 from twinlog.ops.switchover.steps.step import SwitchoverClusters, topics_data
 from twinlog.ops.switchover.steps.steps import ORDER, STEPS
 from twinlog.ops.switchover.steps.waiting import LOST_STILL_S, PROOF_NEAR_S, QUIET_S, STILL_S, lag
@@ -360,13 +361,19 @@ def _group_calls(
     else:
         seen = foresee_groups(world, preflight.topics, preflight.groups)
     judged = judge(seen)
-    calls = [
-        f"commit for group {one.offset.group} on {world.ends.target}: {one.offset.target} at {one.offset.there}"
-        if one.result == COMMITTED
-        else f"group {one.offset.group}, {one.offset.target}: {one.result}"
-        for one in judged
-    ]
+    calls = [_group_call(world, one, seen) for one in judged]
     return calls, REQUEST_S + len(seen.source_states) / GROUPS_PER_S
+
+
+def _group_call(world: SwitchoverClusters, one: GroupOffsetDecision, seen: MovedGroups) -> str:
+    """The commit of an offset, or the reason against it, with the records that the group would skip or repeat."""
+    committed = one.result == COMMITTED
+    call = f"group {one.offset.group}, {one.offset.target}: {one.result}"
+    if committed:
+        call = f"commit for group {one.offset.group} on {world.ends.target}: {one.offset.target} at {one.offset.there}"
+    about_place = (Obstacle.TARGET_AHEAD, Obstacle.TARGET_BEHIND, Obstacle.NOT_EXACT, Obstacle.NOT_TRANSLATED)
+    reasons = verdict_of(one, seen, committed=committed).reasons
+    return "; ".join([call, *(reason.text for reason in reasons if reason.obstacle in about_place)])
 
 
 def rehearsal_json(

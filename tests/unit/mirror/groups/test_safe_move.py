@@ -64,6 +64,10 @@ def test_a_group_in_step_may_move_and_skips_and_repeats_nothing() -> None:
             0,
         ),
         ({"target_committed": 60}, "TARGET_BEHIND", "stands at 60, 10 before its position", 10, 0),
+        (
+            {"target_committed": 75, "exact": False},
+            *("TARGET_AHEAD", "at 75, and its position there is 70 or later: it may skip up to 5 records", 35, None),
+        ),
         ({"target_committed": 75}, "TARGET_AHEAD", "continues at 75, 5 after its position there: it would skip", 0, 5),
         ({"target_committed": None}, "NOT_COMMITTED", "nothing is committed on the target", None, None),
         (

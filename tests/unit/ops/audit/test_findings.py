@@ -17,6 +17,7 @@ from tests.unit.worker.test_driver_report import SETTINGS
 from twinlog.cli.main import app
 from twinlog.clock import SYSTEM
 from twinlog.mirror.groups.safe_move import MoveFacts
+from twinlog.mirror.offsets.sync_history import PartitionSyncs, SyncHistory
 from twinlog.mirror.topology.filters import DefaultTopicFilter
 from twinlog.mistakes import ConfigWarning, MistakeKind
 from twinlog.model.types import TopicName, TopicPartition
@@ -27,7 +28,6 @@ from twinlog.ops.audit.near_misses import near_miss
 from twinlog.ops.audit.records import gap_findings, record_findings
 from twinlog.ops.audit.rendering import report_html, report_lines
 from twinlog.ops.audit.report import AuditPart, AuditReport, Finding, FlowAudit, PartResult, Severity
-from twinlog.ops.audit.sync_history import PartitionSyncs, SyncHistory
 from twinlog.ops.diff.differences import ClusterDifference
 from twinlog.ops.inventory import LogOffsets
 from twinlog.ops.plan.flow_plan import FlowPlan, Problem

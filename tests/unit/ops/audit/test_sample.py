@@ -7,8 +7,8 @@ from dataclasses import replace
 from harness.virtual.cluster import VirtualCluster
 from harness.virtual.loop import VirtualLoop, virtual_loop
 from tests.unit.ops.verify.two_logs import REMOTE, SOURCE, put, settings_of, some
+from twinlog.mirror.offsets.sync_history import PartitionSyncs, SyncHistory
 from twinlog.ops.audit.sample import sampled
-from twinlog.ops.audit.sync_history import PartitionSyncs, SyncHistory
 from twinlog.ops.verify.model import PartitionToVerify, Section, Verdict, VerifyRules
 from twinlog.ops.verify.task import ClusterPair
 

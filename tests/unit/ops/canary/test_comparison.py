@@ -15,10 +15,10 @@ from typer.testing import CliRunner
 from harness.wait import wait_for
 from twinlog.cli.main import app
 from twinlog.errors import OptionError
+from twinlog.mirror.offsets.sync_history import OffsetPair, SyncHistory
 from twinlog.mirror.offsets.translator import Translation
 from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.ops.audit.report import AuditPart, Finding, Severity
-from twinlog.ops.audit.sync_history import OffsetPair, SyncHistory
 from twinlog.ops.canary.comparison import (
     MM2,
     NO_LAG,

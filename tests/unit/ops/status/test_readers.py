@@ -19,12 +19,12 @@ from twinlog.kafka.record.last_records import KeptRecord, LastRecords
 from twinlog.mirror.groups import group_offsets
 from twinlog.mirror.groups.group_offsets import TranslatedGroupOffset
 from twinlog.mirror.groups.safe_move import Obstacle
+from twinlog.mirror.offsets.sync_history import SyncHistory
 from twinlog.mirror.records import Checkpoint
 from twinlog.mirror.topology.filters import DefaultTopicFilter
 from twinlog.model.groups import CommittedOffset, GroupListing, GroupMember, GroupMembers, GroupOffsets
 from twinlog.model.types import Alias, GroupId, SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.ops.audit.groups import group_findings
-from twinlog.ops.audit.sync_history import SyncHistory
 from twinlog.ops.groups.command import lines, missing
 from twinlog.ops.groups.reader import GroupsReader, GroupsSnapshot
 from twinlog.ops.inventory import LogOffsets

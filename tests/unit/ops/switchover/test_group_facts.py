@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
-from twinlog.errors import ClusterError
+from twinlog.errors import ClusterError, RefusedError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.retry import SWITCHOVER_GROUPS
+from twinlog.mirror.groups.safe_move import MoveFacts
+from twinlog.mirror.groups.safe_move import judge as judge_move
+from twinlog.mirror.offsets.sync_history import PartitionSyncs, SyncHistory
 from twinlog.mirror.offsets.translator import Translation
+from twinlog.mirror.records import Checkpoint
 from twinlog.model.groups import CommittedOffset, GroupListing, GroupOffsets
 from twinlog.model.topics import Topic
-from twinlog.model.types import Alias, GroupId, TopicName, TopicPartition
+from twinlog.model.types import Alias, GroupId, SourceOffset, TargetOffset, TopicName, TopicPartition
+from twinlog.ops.audit.groups import by_history
+from twinlog.ops.groups.reader import GroupPartitionStatus
 from twinlog.ops.switchover.group_facts import SwitchoverGroups
 from twinlog.ops.switchover.model import MovedGroups, MovedTopic
+from twinlog.ops.switchover.steps.group_step import group_data, judge
 from twinlog.settings.flow import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
 
 SHOP, ORDERS = GroupId("shop"), TopicName("orders")
@@ -75,7 +82,7 @@ class ScriptedGroups:
     def topics(self) -> dict[TopicName, Topic]:
         return {ORDERS: Topic(ORDERS, self.made)} if self.made else {}
 
-    def offsets(self, parts: list[TopicPartition], *, latest: bool) -> dict[TopicPartition, int]:
+    def offsets(self, parts: Collection[TopicPartition], *, latest: bool) -> dict[TopicPartition, int]:
         return {part: self.log[part][latest] for part in parts if part in self.log}
 
 
@@ -186,6 +193,97 @@ def test_a_refused_commit_names_its_partition_and_the_reason(code: int, words: s
     assert why.startswith(words)
 
 
+COPY = TopicPartition(TopicName("a.orders"), 0)
+
+
+class Syncs:
+    """The offset syncs of a flow, as they are read of a topic; without the right to read it a refusal."""
+
+    def __init__(self, *syncs: tuple[int, int], refused: bool = False) -> None:
+        self._syncs = syncs
+        self._refused = refused
+
+    def read(self, ends: Mapping[TopicPartition, int]) -> SyncHistory:
+        if self._refused:
+            raise RefusedError("READ on the topic is missing")
+        known = PartitionSyncs()
+        for source, target in self._syncs:
+            known.add(source, target)
+        return SyncHistory({part: known.anchors(end) for part, end in ends.items()})
+
+
+def copied_by_mirror_maker(
+    offset: int, there: int, syncs: Syncs, *, present: int | None = None, checkpoint: tuple[int, int] | None = None
+) -> MovedGroups:
+    """A group that stands at `offset`, which the kept offset syncs translate to `there`."""
+    source, target = ScriptedGroups("a", offset), ScriptedGroups("b", 0)
+    target.committed = {} if present is None else {COPY: CommittedOffset(present, "")}
+    source.log, target.log = {P0: (0, 1201)}, {COPY: (0, 1201), P0: (0, 5)}
+    groups = facts(source, target)
+    vars(groups)["_forward"] = Known(0, 0, 0, before=there)
+    vars(groups)["_history_there"] = syncs
+    last = [] if checkpoint is None else [Checkpoint(SHOP, *COPY, *map(SourceOffset, checkpoint))]  # type: ignore[arg-type]
+    vars(groups)["_checkpoints"] = lambda: iter(last)
+    cut, ends = {P0: 1201}, {P0: 1201}
+    return groups.read_groups([MovedTopic(ORDERS, COPY.topic, 1, ORDERS)], cut, ends, {})
+
+
+def reports(seen: MovedGroups) -> tuple[Any, ...]:
+    """The result of the only offset, its place, and the records that the group skips and repeats."""
+    (row,) = group_data(seen, judge(seen), {})["groups"]["shop"]["offsets"]
+    return row["result"], row["to_offset"], row["skips"], row["repeats"], row["why"]
+
+
+def test_copies_of_mirror_maker_are_translated_as_in_an_audit() -> None:
+    syncs = Syncs((0, 0), (404, 404), (1000, 1000))
+    seen = copied_by_mirror_maker(800, 405, syncs, present=607)
+    assert reports(seen) == ("committed", 800, 0, 0, "")
+    # An audit of the same groups, which are still to be moved.
+    facts_now = MoveFacts(SHOP, P0, COPY, SourceOffset(800), SourceOffset(0), SourceOffset(1201), SourceOffset(1201))
+    facts_now = replace(
+        facts_now, translated=TargetOffset(405), target_committed=TargetOffset(607), target_end=TargetOffset(1201)
+    )
+    part = GroupPartitionStatus(facts_now, judge_move(facts_now))
+    better = by_history(part, syncs.read({P0: 1201}))
+    assert (better.facts.translated, better.verdict.repeats) == (800, 193)
+    # Only the place of a group that is further is a place that it would skip from.
+    assert reports(copied_by_mirror_maker(800, 405, syncs, present=900))[:3] == ("ahead", 800, 100)
+
+
+def test_an_own_commit_of_mirror_maker_is_not_called_ahead() -> None:
+    # A record is missing somewhere between the offset syncs.
+    syncs = Syncs((0, 0), (404, 404), (1000, 999))
+    seen = copied_by_mirror_maker(800, 405, syncs, present=607, checkpoint=(800, 607))
+    result, there, skips, _, why = reports(seen)
+    assert (result, there, skips) == ("there", 607, 0)
+    assert why == "offset 800 has no exact translation: the group would repeat some"
+    # A checkpoint of a later offset, of which the group went back, tells nothing.
+    assert reports(copied_by_mirror_maker(800, 405, syncs, checkpoint=(801, 607)))[:2] == ("committed", 405)
+    # Nor do checkpoints of a log that was longer.
+    assert reports(copied_by_mirror_maker(800, 405, syncs, checkpoint=(800, 5000)))[:2] == ("committed", 405)
+
+
+def test_a_position_beyond_an_inexact_place_only_may_skip_records() -> None:
+    why = reports(copied_by_mirror_maker(800, 405, Syncs(refused=True), present=607))[-1]
+    assert why == (
+        "on the target the group continues at 607, and its position there is 405 or later: it may skip up to 202 "
+        "records"
+    )
+
+
+def test_the_way_back_of_copies_of_mirror_maker_is_as_exact() -> None:
+    source, target = ScriptedGroups("b", 607), ScriptedGroups("a", 700)
+    source.committed = {TopicPartition(TopicName("a.orders"), 0): CommittedOffset(607, "")}
+    target.log = {P0: (0, 1201)}
+    flow = replace(facts(source, target)._flow, source=Alias("b"), target=Alias("a"), policy="default")
+    back = replace(flow, source=Alias("a"), target=Alias("b"))
+    groups = SwitchoverGroups(flow, back, cast("ClusterAdmin", source), cast("ClusterAdmin", target), flow)
+    vars(groups)["_back"] = Known(0, 0, 0, before=405)
+    vars(groups)["_history_back"] = Syncs((0, 0), (404, 404), (1000, 1000))
+    seen = groups.read_groups([], {}, {}, {})
+    assert [(one.target, one.there, one.exact, one.present) for one in seen.offsets] == [(P0, 607, True, 700)]
+
+
 class Known:
     """A flow that knows some offsets exactly, and of others no more than a place before them."""
 
@@ -204,6 +302,9 @@ class Known:
         return None if self._before is None or offset < self._span.start else Translation(self._before, False)
 
     to_source = to_target
+
+    def past_copies(self, where: TopicPartition, offset: int) -> None:
+        """Unknown without an exact map."""
 
 
 @pytest.mark.parametrize(

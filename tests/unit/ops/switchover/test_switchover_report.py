@@ -202,6 +202,13 @@ def test_a_rehearsal_changes_nothing_and_names_each_call() -> None:
     assert calls["topics"] == ("create topic orders on b with 2 partitions",)
     assert calls["groups"][0].startswith("commit for group shop on b: a.orders-0 at ")
     assert (unavailable_s(steps) or 0) > 1
+    place = TopicPartition(TopicName("a.orders"), 0)
+    brokers.committed = {place: 1035}
+    calls = {one.step: one.calls for one in rehearse(world, SwitchoverOptions(SwitchoverKind.PLANNED))[1]}
+    assert calls["groups"][0] == (
+        "group shop, a.orders-0: ahead; on the target the group continues at 1035, 5 after its position there: it "
+        "would skip them"
+    )
     data = json.loads(json.dumps(rehearsal_json(world, preflight, steps, "nothing was changed")))
     assert (data["fence"], data["stands"]) == ("acl", "nothing was changed")
 

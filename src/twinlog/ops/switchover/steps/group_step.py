@@ -76,8 +76,13 @@ def sync_groups(context: StepContext) -> Data:
     return group_data(seen, judged, refused, source_answers=context.options.kind is not SwitchoverKind.EMERGENCY)
 
 
-def _verdict(one: GroupOffsetDecision, seen: MovedGroups, *, committed: bool, source_answers: bool) -> MoveVerdict:
-    """Whether the group may move, as far as this partition goes: everything before its offset is copied."""
+def verdict_of(
+    one: GroupOffsetDecision, seen: MovedGroups, *, committed: bool, source_answers: bool = True
+) -> MoveVerdict:
+    """Whether the group may move, as far as this partition goes: everything before its offset is copied.
+
+    With `committed` the target has taken the offset.
+    """
     offset = one.offset
     stands = offset.there if committed else offset.present
     facts = MoveFacts(
@@ -88,6 +93,7 @@ def _verdict(one: GroupOffsetDecision, seen: MovedGroups, *, committed: bool, so
         copied=SourceOffset(offset.offset),
         translated=None if offset.there is None else TargetOffset(offset.there),
         exact=offset.exact,
+        past_copies=None if offset.past_copies is None else TargetOffset(offset.past_copies),
         checkpoint_source=SourceOffset(offset.offset),
         target_committed=None if stands is None else TargetOffset(stands),
         active_on_source=seen.source_states.get(offset.group, "") not in _EMPTY,
@@ -112,7 +118,7 @@ def group_data(
         result = one.result if why_refused is None else REFUSED
         group = groups.setdefault(offset.group, {"state": "", "offsets": [], "trouble": None})
         committed = result == COMMITTED
-        verdict = _verdict(one, seen, committed=committed, source_answers=source_answers)
+        verdict = verdict_of(one, seen, committed=committed, source_answers=source_answers)
         group["offsets"].append(
             {
                 "skips": verdict.skips,

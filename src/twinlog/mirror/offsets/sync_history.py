@@ -10,14 +10,17 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
+from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.consumer.topic_reader import TopicReader
 from twinlog.mirror.offsets.syncs import decode_offset_sync
-from twinlog.model.types import SourceOffset, TargetOffset, TopicPartition
+from twinlog.model.types import SourceOffset, TargetOffset, TopicName, TopicPartition
+from twinlog.settings.flow import FlowSettings
 
 
 class OffsetPair(NamedTuple):
@@ -115,33 +118,50 @@ class SyncHistory:
         Beyond the last sync the offsets grow in step, up to the end of the target's log: MirrorMaker 2 would have
         written a sync for a source offset that it did not read.
         """
-        anchors = self.anchors(partition)
-        at = bisect_right(anchors, int(offset), key=lambda one: one.source) - 1
-        if at < 0:
+        found = _in_step(self.anchors(partition), int(offset), target_end)
+        return None if found is None else TargetOffset(found)
+
+    def translate_back(self, partition: TopicPartition, offset: TargetOffset, source_end: int) -> SourceOffset | None:
+        """The source offset of the next record of a group that has committed `offset` in the copy of a partition."""
+        turned = [OffsetPair(one.target, one.source) for one in self.anchors(partition)]
+        found = _in_step(turned, int(offset), source_end)
+        return None if found is None else SourceOffset(found)
+
+
+def _in_step(anchors: Sequence[OffsetPair], offset: int, end: int) -> int | None:
+    """The offset on the other side, by the anchors around an offset; None if they part in between, or after the end."""
+    at = bisect_right(anchors, offset, key=lambda one: one.source) - 1
+    if at < 0:
+        return None
+    before = anchors[at]
+    found = before.target + offset - before.source
+    if at + 1 < len(anchors) and offset > before.source:
+        after = anchors[at + 1]
+        if after.source - before.source != after.target - before.target:
             return None
-        before = anchors[at]
-        found = before.target + offset - before.source
-        if offset == before.source:
-            return TargetOffset(before.target)
-        if at + 1 < len(anchors):
-            after = anchors[at + 1]
-            in_step = after.source - before.source == after.target - before.target
-            return TargetOffset(found) if in_step else None
-        return TargetOffset(found) if found <= target_end else None
+    return found if found <= end else None
 
 
-def read_history(
-    reader: TopicReader, wanted: Iterable[TopicPartition], source_ends: dict[TopicPartition, int]
-) -> SyncHistory:
-    """Read all offset syncs of some partitions; 16 bytes of memory for each sync.
+class SyncHistoryReader:
+    """Reads all offset syncs of a flow, a repeated `read` only the new syncs; 16 bytes of memory for each sync.
 
-    Raises ClusterError, and RefusedError if the login lacks READ on the topic of offset syncs.
+    `source` and `target` are connected to the clusters of the flow.
     """
-    known = {part: PartitionSyncs() for part in wanted}
-    for _, record in reader.read():
-        sync = decode_offset_sync(record.key, record.value)
-        if sync is not None and sync.source in known:
-            known[sync.source].add(sync.upstream, sync.downstream)
-    return SyncHistory(
-        {part: syncs.anchors(source_ends[part]) for part, syncs in known.items() if len(syncs) and part in source_ends}
-    )
+
+    def __init__(self, flow: FlowSettings, source: ClusterAdmin, target: ClusterAdmin) -> None:
+        here = source if flow.offset_syncs_location == "source" else target
+        self._reader = TopicReader(here, TopicName(flow.offset_syncs_topic), optional=True)
+        self._known: defaultdict[TopicPartition, PartitionSyncs] = defaultdict(PartitionSyncs)
+
+    def read(self, source_ends: Mapping[TopicPartition, int]) -> SyncHistory:
+        """The history of the source partitions whose logs end at `source_ends`.
+
+        Raises ClusterError, and RefusedError if the login lacks READ on the topic of offset syncs.
+        """
+        for _, record in self._reader.read():
+            sync = decode_offset_sync(record.key, record.value)
+            if sync is not None:
+                self._known[sync.source].add(sync.upstream, sync.downstream)
+        return SyncHistory(
+            {part: self._known[part].anchors(end) for part, end in source_ends.items() if part in self._known}
+        )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from twinlog.model.types import SourceOffset, TopicName, TopicPartition
-from twinlog.ops.audit.sync_history import OffsetPair, PartitionSyncs, SyncHistory
+from twinlog.mirror.offsets.sync_history import OffsetPair, PartitionSyncs, SyncHistory
+from twinlog.model.types import SourceOffset, TargetOffset, TopicName, TopicPartition
 
 PART = TopicPartition(TopicName("orders"), 0)
 
@@ -50,6 +50,16 @@ def test_syncs_of_a_deleted_topic_do_not_count() -> None:
 def test_an_offset_is_translated_exactly_or_not_at_all(offset: int, expected: int | None) -> None:
     known = history((0, 0), (99, 99), (130, 100), (230, 200))
     assert known.translate(PART, SourceOffset(offset), target_end=230) == expected
+
+
+@pytest.mark.parametrize(
+    ("offset", "expected"), [(0, 0), (99, 99), (100, 130), (150, 180), (229, 259), (230, 260), (231, None)]
+)
+def test_an_offset_in_the_copy_is_translated_back_exactly_or_not_at_all(offset: int, expected: int | None) -> None:
+    known = history((0, 0), (99, 99), (130, 100), (230, 200))
+    assert known.translate_back(PART, TargetOffset(offset), source_end=260) == expected
+    # Between syncs that part nothing is certain.
+    assert history((0, 0), (100, 90)).translate_back(PART, TargetOffset(50), source_end=260) is None
 
 
 def test_before_the_first_sync_nothing_is_known() -> None:
