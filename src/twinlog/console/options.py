@@ -233,7 +233,7 @@ def chosen(
     named = _named(found, name) or _named(found, _with_arrow(name))
     if not named:
         _require_quotes(name)
-        names = ", ".join(flow.name for flow in found)
+        names = ", ".join(flow.as_option for flow in found)
         raise typer.BadParameter(
             f"there is no {what} {name}; the file has {names}{_why(flows, _with_arrow(name))}", param_hint="--flow"
         )

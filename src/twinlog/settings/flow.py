@@ -437,8 +437,12 @@ class FlowSettings:
 
     @property
     def as_option(self) -> str:
-        """The name as a value of `--flow`, without the `>` that a shell takes for a redirection."""
-        return f"{self.source}:{self.target}" if self.kind is None else self.connector_name
+        """The name as a value of `--flow`, without the `>` that a shell takes for a redirection.
+
+        The connectors of Strimzi's operator have names as `east->west.MirrorSourceConnector`.
+        """
+        name = f"{self.source}->{self.target}" if self.kind is None else self.connector_name
+        return name.replace("->", ":", 1)
 
     @property
     def positions_topic(self) -> str:

@@ -109,7 +109,7 @@ def test_a_flow_has_a_form_that_needs_no_quotes(file: Path) -> None:
         done = called(file, "status", "FILE", "--flow", form, "--timeout", "0.3", "-o", "json")
         assert [one["flow"] for one in json.loads(done.stdout)["flows"]] == ["east->west"]
     done = called(file, "status", "FILE", "--flow", "east:south")
-    assert (done.exit_code, "no flow east:south; the file has east->west" in done.stderr) == (2, True)
+    assert (done.exit_code, "no flow east:south; the file has east:west" in done.stderr) == (2, True)
 
 
 def test_an_arrow_without_quotes_is_named_with_the_file_that_the_shell_has_emptied(file: Path) -> None:

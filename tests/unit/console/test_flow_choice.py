@@ -13,12 +13,14 @@ from twinlog.console.flow_files import FlowsOfFile
 from twinlog.console.options import at_work, between, chosen
 from twinlog.errors import TwinlogError
 from twinlog.ops.switchover.command import flows_between
+from twinlog.settings.flow import FlowSettings
 from twinlog.ui.sources import ConsoleSources
 
 IDLE = replace(SETTINGS, source="b", target="a", enabled=False)
 SOURCE = replace(SETTINGS, kind="source", connector_name="copy")
 FOLLOWS = replace(SETTINGS, kind="checkpoint", connector_name="follow")
 BEATS = replace(SETTINGS, kind="heartbeat", connector_name="beat", enabled=False)
+STRIMZI = replace(SOURCE, connector_name="a->b.MirrorSourceConnector")
 
 
 def test_flows_at_work_are_enabled_ones_and_connectors() -> None:
@@ -34,6 +36,12 @@ def test_a_flow_is_named_by_its_ends_and_a_connector_by_its_name_too() -> None:
     assert between([SOURCE, FOLLOWS, IDLE], "b", "a") == []
 
 
+@pytest.mark.parametrize("flow", [SETTINGS, SOURCE, STRIMZI])
+def test_the_form_of_a_name_that_a_message_prints_can_be_typed(flow: FlowSettings) -> None:
+    assert ">" not in flow.as_option
+    assert chosen([flow], flow.as_option) == [flow]
+
+
 def test_an_idle_flow_counts_only_where_it_is_asked_for_by_name() -> None:
     assert chosen([SETTINGS, IDLE], "b->a", idle=True) == [IDLE]
     assert chosen([SETTINGS, IDLE], None, idle=True) == [SETTINGS]
@@ -42,9 +50,10 @@ def test_an_idle_flow_counts_only_where_it_is_asked_for_by_name() -> None:
 @pytest.mark.parametrize(
     ("flows", "name", "said"),
     [
-        ([SETTINGS, IDLE], "a->c", "there is no flow a->c; the file has a->b"),
-        ([SETTINGS, IDLE], "b->a", "the file has a->b; b->a has heartbeats only, without b->a.enabled = true"),
+        ([SETTINGS, IDLE], "a->c", "there is no flow a->c; the file has a:b"),
+        ([SETTINGS, IDLE], "b->a", "the file has a:b; b->a has heartbeats only, without b->a.enabled = true"),
         ([SOURCE, FOLLOWS], "x", "there is no flow x; the file has copy, follow"),
+        ([STRIMZI], "x", "there is no flow x; the file has a:b.MirrorSourceConnector"),
         ([IDLE], None, "it has no flow that is enabled"),
     ],
 )

@@ -47,7 +47,7 @@ def test_a_wrong_file_or_command_line_ends_with_2(tmp_path: Path) -> None:
     code, printed = call(tmp_path, "plan", text=FLOWS + "tasks.max = none\n")
     assert (code, "tasks.max" in printed) == (2, True)
     code, printed = call(tmp_path, "plan", "--flow", "b->c")
-    assert (code, "there is no flow b->c; the file has a->b" in " ".join(printed.split())) == (2, True)
+    assert (code, "there is no flow b->c; the file has a:b" in " ".join(printed.split())) == (2, True)
     code, printed = call(tmp_path, "plan", "--rate", "fast")
     assert (code, "is an unknown rate" in printed) == (2, True)
     code, printed = call(tmp_path, "diff", "--from", "a", "--to", "c")
@@ -193,4 +193,4 @@ def test_differences_as_lines() -> None:
 def test_flows_that_only_write_heartbeats_can_be_planned_too(tmp_path: Path) -> None:
     """A run creates their topic, and needs the right to."""
     code, printed = call(tmp_path, "plan", "--flow", "b->c")
-    assert (code, "the file has a->b, b->a" in " ".join(printed.split())) == (2, True)
+    assert (code, "the file has a:b, b:a" in " ".join(printed.split())) == (2, True)

@@ -50,7 +50,7 @@ def test_options_without_anything_to_translate_are_refused(tmp_path: Path, optio
 
 def test_a_flow_that_is_not_in_the_file(tmp_path: Path) -> None:
     code, printed = ask(tmp_path, "--group", "g", "--flow", "b->c")
-    assert (code, "there is no flow that copies b->c; the file has a->b" in printed) == (2, True)
+    assert (code, "there is no flow that copies b->c; the file has a:b" in printed) == (2, True)
 
 
 def test_several_flows(tmp_path: Path) -> None:
