@@ -403,10 +403,10 @@ _SWITCH = Area(
             "TW-SWITCH-07",
             "Another operator works on the switchover",
             "error",
-            lines=("`process PID on HOST works on switchover ...`",),
+            lines=("`process PID on HOST works on switchover ...; without a further entry it counts as ended in N s`",),
             meaning="Another operator works on the switchover, or you do in another terminal.",
             impact=NOTHING_CHANGED,
-            mend="Wait for that process. If it has ended for good, use `--take-over`.",
+            mend="Wait for that process, or for its N seconds. If it has ended for good, use `--take-over`.",
         ),
         Message(
             "TW-SWITCH-08",

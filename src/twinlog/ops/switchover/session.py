@@ -12,6 +12,7 @@ import signal
 import socket
 import sys
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -61,6 +62,9 @@ ALIVE_S = 20.0
 ALIVE_HERE_S = 600.0
 """The same for a process of this host whose number still exists: no step is silent for longer, and a number may belong
 to another process after a boot."""
+
+_ENDED_STATES = frozenset("ZXx")
+"""The states of ended processes in /proc/PID/stat (man 5 proc)."""
 
 _ID = secrets.token_hex(4)
 """Of this process: in containers, processes get the same numbers again."""
@@ -216,19 +220,24 @@ def require_free(entries: JournalEntries) -> None:
         return
     patience_s = ALIVE_S
     if host == socket.gethostname() and pid != str(os.getpid()):
-        if not _exists(pid):
+        if not _lives(pid):
             return
         patience_s = ALIVE_HERE_S
     if silent_s > patience_s:
         return
     raise UnderWayError(
         f"process {pid} on {host} works on switchover {run.ends} (last entry {silent_s:.0f} s ago); wait for it, or "
-        "give --take-over",
+        f"give --take-over; without a further entry it counts as ended in {patience_s - silent_s:.0f} s",
         message_id="TW-SWITCH-07",
     )
 
 
-def _exists(pid: str) -> bool:
+def _lives(pid: str) -> bool:
+    """Whether a process of this host runs. A killed process keeps its number until its parent asks for its end."""
+    with suppress(OSError, ValueError, IndexError):
+        # Only Linux has /proc.
+        state = Path(f"/proc/{int(pid)}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()[0]
+        return state not in _ENDED_STATES
     try:
         os.kill(int(pid), 0)
     except (ProcessLookupError, ValueError):

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import socket
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import cast
 
 import pytest
@@ -62,6 +64,7 @@ def entries(owner: str, silent_s: float = 0.0, state: SwitchoverState = Switchov
         entries("elsewhere 1", silent_s=2 * ALIVE_S),
         # A process ended its work with an error, and lives on.
         entries(""),
+        entries(f"{HERE} no-number other"),
         entries(this_process()),
         # A container that was started anew has its host's name and its number again.
         entries(f"{HERE} {os.getpid()} other", silent_s=2 * ALIVE_S),
@@ -71,6 +74,25 @@ def entries(owner: str, silent_s: float = 0.0, state: SwitchoverState = Switchov
 )
 def test_it_is_free(free: JournalEntries) -> None:
     require_free(free)
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
+def test_a_killed_process_that_nobody_has_asked_for_its_end_blocks_nothing() -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
+        owned = entries(f"{HERE} {child.pid} other")
+        with pytest.raises(UnderWayError):
+            require_free(owned)
+        child.kill()
+        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+        os.kill(child.pid, 0)
+        require_free(owned)
+
+
+def test_the_time_until_a_silent_process_counts_as_ended_is_named() -> None:
+    with pytest.raises(UnderWayError, match=r"\(last entry \d s ago\); .* it counts as ended in 1\d s$"):
+        require_free(entries("elsewhere 1", silent_s=5.0))
+    with pytest.raises(UnderWayError, match=r"it counts as ended in (600|5\d\d) s$"):
+        require_free(entries(f"{HERE} {os.getppid()} other"))
 
 
 @pytest.mark.parametrize(
