@@ -171,7 +171,7 @@ _ACL = Area(
             lines=("`unknown: OPERATIONS on ... of EAST for User:NAME: the login lacks the right to read ACLs, ...`",),
             meaning="`twinlog acls --missing` cannot see whether the principal has these rights.",
             impact=UNAFFECTED,
-            mend="Grant DESCRIBE on the cluster to the login, or apply the line of `twinlog acls` without `--missing`.",
+            mend="Grant DESCRIBE on the cluster to the login, or apply the lines of `twinlog acls FILE`.",
             look=("twinlog acls mm2.properties --missing",),
         ),
         Message(

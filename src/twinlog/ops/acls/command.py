@@ -58,7 +58,7 @@ def acls(
         ),
     ] = RightsFormat.KAFKA_ACLS,
     missing: Annotated[
-        bool, typer.Option("--missing", help="Ask the clusters, and print only the missing rights.")
+        bool, typer.Option("--missing", help="Ask the clusters, and print only missing and unknown rights.")
     ] = False,
     principals: Annotated[
         list[str] | None,
@@ -75,8 +75,8 @@ def acls(
     """Print the permissions that exactly FILE needs, for each cluster and each principal.
 
     Without --missing and --url the command contacts no cluster. With --missing it reads the ACLs of the clusters with
-    the logins of FILE. If a login lacks this right, the operations decide that brokers report for that login. It
-    changes nothing.
+    the logins of FILE. If a login lacks this right, the operations decide that brokers report for that login, and
+    unknown rights are printed, too. It changes nothing.
 
     Exit codes: 0; 1 with --missing, a right is missing or unknown; 2; 3; 4.
 
@@ -92,7 +92,7 @@ def acls(
     with ends_if_wrong(WRONG):
         known = read_flows_asked(file, connectors or [], secrets, url, logins, whole=True)
 
-    from twinlog.ops.acls.formats import rights_text  # noqa: PLC0415 - Kafka's library is slow to import for --help
+    from twinlog.ops.acls.formats import rights_text, unknown_texts  # noqa: PLC0415 - Kafka's library is slow to import for --help
     from twinlog.ops.acls.needs import clients_of, lines_of, needed_rights  # noqa: PLC0415
     from twinlog.ops.acls.rights import USES  # noqa: PLC0415
 
@@ -116,18 +116,13 @@ def acls(
             rights, unsure = _missing(rights, clients, timeout)
         except TwinlogError as error:
             end_with(error)
-    if rights or output is RightsFormat.JSON:
-        typer.echo(rights_text(lines_of(rights), output, clients))
-    elif not unsure:
+    lines, doubtful = lines_of(rights), lines_of(unsure, unknown=True)
+    if lines or doubtful or output is RightsFormat.JSON:
+        typer.echo(rights_text([*lines, *doubtful], output, clients))
+    else:
         print_note("nothing is missing: every needed right is given")
-    for line in lines_of(unsure):
-        operations = ", ".join(operation.name for operation in line.operations)
-        name = f"{line.resource.kind.name.lower().replace('_', ' ')} {line.resource.name}"
-        print_warning_line(
-            f"TW-ACL-04: unknown: {operations} on {name} of {line.cluster} for {line.principal}: the login lacks the "
-            "right to read ACLs, and brokers hide its operations there; grant DESCRIBE on the cluster to it, or apply "
-            "the line that the command prints without --missing"
-        )
+    for text in unknown_texts(doubtful):
+        print_warning_line(f"TW-ACL-04: {text}")
     if missing and (rights or unsure):
         raise typer.Exit(FOUND)
 

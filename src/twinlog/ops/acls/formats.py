@@ -11,11 +11,16 @@ from enum import StrEnum
 from typing import Any
 
 from twinlog.model.acls import AclOperation, PatternType, ResourceType
+from twinlog.model.topics import listed
 from twinlog.model.types import Alias
 from twinlog.ops.acls.needs import RightLine
+from twinlog.ops.acls.resources import Resource
 from twinlog.settings.flow import ClientSettings
 
 Clients = Mapping[Alias, ClientSettings]
+
+
+_UNKNOWN = "# unknown: the right may be given already"
 
 
 class RightsFormat(StrEnum):
@@ -38,6 +43,30 @@ def rights_text(lines: Sequence[RightLine], form: RightsFormat, clients: Clients
             return _terraform(lines)
         case RightsFormat.JSON:
             return json.dumps([_as_json(one) for one in lines], indent=2)
+
+
+def unknown_texts(lines: Iterable[RightLine]) -> list[str]:
+    """Unknown rights as a sentence for each cluster and principal, with the first names of each operation."""
+    names: defaultdict[tuple[Alias, str], defaultdict[tuple[str, ResourceType], list[str]]]
+    names = defaultdict(lambda: defaultdict(list))
+    for line in lines:
+        operations = ", ".join(operation.name for operation in line.operations)
+        names[line.cluster, line.principal][operations, line.resource.kind].append(_shown(line.resource))
+    return [
+        f"unknown: {'; '.join(_on(*place, some) for place, some in found.items())} of {cluster} for {principal}: the "
+        "login lacks the right to read ACLs, and brokers hide its operations there; grant DESCRIBE on the cluster to "
+        "it, or apply the printed lines: a right may be given twice"
+        for (cluster, principal), found in names.items()
+    ]
+
+
+def _on(operations: str, kind: ResourceType, names: Sequence[str]) -> str:
+    word = kind.name.lower().replace("_", " ")
+    return f"{operations} on {word if len(names) == 1 else f'{word}s'} {listed(names)}"
+
+
+def _shown(place: Resource) -> str:
+    return f"{place.name} (prefix)" if place.pattern == PatternType.PREFIXED else place.name
 
 
 def command_of(one: RightLine, clients: Clients) -> str:
@@ -77,7 +106,9 @@ def _commands(lines: Sequence[RightLine], clients: Clients) -> str:
         found.append(f"# cluster {cluster}: the rights of {principals}")
         if clients[cluster].security_protocol != "PLAINTEXT":
             found.append(f"# {admin_file(cluster)} has the login of an administrator of {cluster}")
-        found += [command_of(one, clients) for one in some]
+        found += [command_of(one, clients) for one in some if not one.unknown]
+        unknown = [command_of(one, clients) for one in some if one.unknown]
+        found += [_UNKNOWN, *unknown] if unknown else []
     return "\n".join(found)
 
 
@@ -101,6 +132,7 @@ def _kafka_users(lines: Sequence[RightLine], clients: Clients) -> str:
         ]
         for one in some:
             operations = ", ".join(_pascal(operation) for operation in one.operations)
+            text += [f"      {_UNKNOWN}"] if one.unknown else []
             text += [f"      - resource: {_strimzi_resource(one)}", f"        operations: [{operations}]"]
         documents.append("\n".join(text))
     return "\n---\n".join(documents)
@@ -149,7 +181,7 @@ def _terraform(lines: Sequence[RightLine]) -> str:
             for operation in one.operations:
                 number += 1
                 blocks.append(
-                    f'resource "kafka_acl" "twinlog_{alias}_{number}" {{\n'
+                    f"{_UNKNOWN}\n" * one.unknown + f'resource "kafka_acl" "twinlog_{alias}_{number}" {{\n'
                     f"  provider                     = kafka.{alias}\n"
                     f"  resource_name                = {json.dumps(one.resource.name)}\n"
                     f'  resource_type                = "{_TERRAFORM_KINDS[one.resource.kind]}"\n'
@@ -172,6 +204,7 @@ def _as_json(one: RightLine) -> dict[str, Any]:
         "pattern_type": one.resource.pattern.name,
         "operations": [operation.name for operation in one.operations],
         "why": one.why,
+        "unknown": one.unknown,
     }
 
 

@@ -30,13 +30,17 @@ class NeededRight:
 
 @dataclass(frozen=True, slots=True)
 class RightLine:
-    """Operations of a principal on the same resources: a line of output."""
+    """Operations of a principal on the same resources: a line of output.
+
+    Brokers hide from the login that asks whether `unknown` operations are given.
+    """
 
     cluster: Alias
     principal: str
     resource: Resource
     operations: tuple[AclOperation, ...]
     why: str = ""
+    unknown: bool = False
 
 
 _Rights = dict[tuple[Resource, AclOperation], list[str]]
@@ -76,13 +80,15 @@ def needed_rights(
     )
 
 
-def lines_of(rights: Iterable[NeededRight]) -> list[RightLine]:
+def lines_of(rights: Iterable[NeededRight], *, unknown: bool = False) -> list[RightLine]:
     """The rights with the operations on the same resources joined, each cluster by itself."""
     found: dict[tuple[Alias, str, Resource], list[NeededRight]] = defaultdict(list)
     for one in rights:
         found[one.cluster, one.principal, one.resource].append(one)
     return [
-        RightLine(*key, tuple(one.operation for one in some), "; ".join(dict.fromkeys(one.why for one in some)))
+        RightLine(
+            *key, tuple(one.operation for one in some), "; ".join(dict.fromkeys(one.why for one in some)), unknown
+        )
         for key, some in sorted(found.items())
     ]
 
