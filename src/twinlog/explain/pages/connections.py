@@ -241,9 +241,9 @@ _RIGHT = Area(
     about="The line names the principal, the operation and the resource of the missing permission.",
     look=(
         "kafka-acls.sh --bootstrap-server HOST:PORT --list --principal User:USER",
-        "twinlog plan mm2.properties",
+        "twinlog acls mm2.properties --missing",
     ),
-    escalate="Give the line to the team that grants permissions on the cluster.",
+    escalate="Give the output to the team that grants permissions on the cluster.",
     messages=(
         Message(
             "TW-RIGHT-01",
@@ -253,9 +253,8 @@ _RIGHT = Area(
             meaning="The login lacks READ, WRITE or DESCRIBE on the topic.",
             impact=ONE_PARTITION_WAITS,
             mend=(
-                "Grant the right in the line, for example `kafka-acls.sh --add --allow-principal User:twinlog "
-                "--operation Write --topic east.orders`. Copying continues within a minute; see [held "
-                "partitions](held.md#reasons)."
+                "`twinlog acls FILE --missing` prints the commands that grant the right. Copying continues within a "
+                "minute; see [held partitions](held.md#reasons)."
             ),
         ),
         Message(
@@ -265,7 +264,10 @@ _RIGHT = Area(
             lines=("`USER lacks OPERATION on ...`",),
             meaning="",
             impact="The part of the flow that needs the permission waits; the line names its purpose.",
-            mend="Grant the permission, see [permissions](security.md#permissions).",
+            mend=(
+                "`twinlog acls FILE --missing` prints the commands that grant it, with `--for COMMAND` for a command; "
+                "see [permissions](security.md#permissions)."
+            ),
         ),
     ),
 )
