@@ -169,9 +169,9 @@ def read_last_batch(buffer: memoryview | bytes, most: int) -> Batch | None:
 
 
 def timestamp_at(buffer: memoryview | bytes, offset: int) -> int:
-    """The first timestamp of the batch that has the record of an offset, in Unix ms; -1 without the whole batch.
+    """The first timestamp of the batch that has the record of an offset, in Unix ms.
 
-    The records before the batch in the buffer may have smaller offsets. A damaged batch has no known timestamp either.
+    -1 if this batch is cut off or damaged.
     """
     start = 0
     try:

@@ -200,7 +200,7 @@ def switchback(
     Exit codes: 0 done; 1 the pre-flight found an obstacle, a step failed, a commit of a group was refused, all was
     undone after --timeout, or another process works on it; 2; 3; 4.
 
-    Example: twinlog switchback back.properties --from west --to east
+    Example: twinlog switchback mm2.properties --from west --to east
     """
     mode = _mode(dry_run, abort, release, status)
     _main(
