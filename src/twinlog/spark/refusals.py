@@ -10,7 +10,10 @@ from twinlog.spark.settings import defaults_file, file_settings
 MASTER = "spark.master"
 _CLASS = re.compile(r"^(?:Exception in thread \"[^\"]*\" )?(?:[a-z][\w$]*\.)+(?P<simple>[A-Z][\w$]*): ")
 _FRAME = re.compile(r"^(?:\s+at |\s*Caused by: |\s*Suppressed: |\s+\.\.\. \d+ )")
-_NOISE = ("WARNING: ", "NOTE: ", "Picked up ", "Using Spark's ", "Setting default ", "To adjust logging ")
+_NOISE = (
+    *("WARNING: ", "NOTE: ", "Picked up ", "Using Spark's ", "Setting default ", "To adjust logging "),
+    "Error occurred during initialization of ",
+)
 _PLAIN = frozenset({"", "true", "false", "none"})
 """Values that too many settings share to identify a setting."""
 

@@ -86,6 +86,9 @@ OUT_OF_MEMORY = "-XX:+ExitOnOutOfMemoryError"
 """A JVM that is out of heap keeps some of its threads and stops working, so it must end."""
 
 _KEPT_LINES = 50
+_OUTPUT = 1
+"""The descriptor of a process's output."""
+
 # Spark's scripts start a JVM that only prints the command of the second JVM: optimizing compilation takes longer.
 _LAUNCHER_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _OUT_OF_MEMORY_CODE = 3
@@ -101,7 +104,7 @@ class Jvm:
         self._given = given or {}
         self._blame = SettingFinder({}, self._given)
         self._output: deque[str] = deque(maxlen=_KEPT_LINES)
-        self._listening: threading.Thread | None = None
+        self._readers: list[threading.Thread] = []
         self._process: subprocess.Popen[bytes] | None = None
         self._gateway: Any = None
         self._added: list[str] = []
@@ -152,19 +155,24 @@ class Jvm:
             if self._ending.is_set():
                 raise EngineLostError("Spark is to end before it has started")
             # The JVM ends when its standard input ends.
-            process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, env=environment)
+            process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment
+            )
             self._process = process
         self._output.clear()
-        self._listening = threading.Thread(
-            target=self._pass_on, args=(process.stderr,), name="spark stderr", daemon=True
-        )
-        self._listening.start()
+        self._readers = [
+            threading.Thread(target=self._pass_on, args=(process.stderr,), name="spark stderr", daemon=True),
+            threading.Thread(target=self._print, args=(process.stdout,), name="spark stdout", daemon=True),
+        ]
+        for reader in self._readers:
+            reader.start()
         began = time.monotonic()
         logged = LogOnce()
         while not address_file.is_file():
             if process.poll() is not None:
                 # The last printed lines may still be on their way.
-                self._listening.join(NOTICE_S)
+                for reader in self._readers:
+                    reader.join(NOTICE_S)
                 ended = self._has_ended(starting=True)
                 if ended.retriable or self._blame.key(reason_of(list(self._output)) or "") is not None:
                     raise ended
@@ -288,6 +296,15 @@ class Jvm:
             process.wait()
         gateway, self._gateway = self._gateway, None
         internals.forget(gateway, self._added)
+
+    def _print(self, stream: IO[bytes]) -> None:
+        """Print the output of the JVM as the output of this process: Java tells there why it cannot begin."""
+        for raw in stream:
+            self._output.append(raw.decode(errors="replace").rstrip())
+            # Nobody may read the output of this process any longer.
+            with contextlib.suppress(OSError):
+                os.write(_OUTPUT, raw)
+        stream.close()
 
     def _pass_on(self, stream: IO[bytes]) -> None:
         """Log the errors of the JVM and of its Python workers; a stack trace only at debug level."""

@@ -151,6 +151,32 @@ def test_a_start_that_a_setting_prevents_is_not_tried_again(tmp_path: Path, monk
     jvm.end(DEADLINE_S)
 
 
+@pytest.mark.parametrize(
+    ("printed", "reason"),
+    [
+        ("Error occurred during initialization of VM\nMultiple garbage collectors selected", "Multiple garbage coll"),
+        (
+            "Error occurred during initialization of boot layer\njava.lang.module.FindException: Module a.b not found",
+            "Module a.b not found",
+        ),
+        ("Unrecognized VM option 'Foo'\nError: Could not create the Java Virtual Machine.", "Unrecognized VM option"),
+    ],
+)
+def test_java_may_print_its_reason_to_its_output(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    printed: str,
+    reason: str,
+) -> None:
+    spark_that(f'echo "{printed}"\nexit 1\n', tmp_path, monkeypatch)
+    jvm = Jvm()
+    with pytest.raises(EngineError, match=re.escape(f"ended with code 1 before it listened: {reason}")):
+        jvm.start(SparkConf(loadDefaults=False), tmp_path)
+    jvm.end(DEADLINE_S)
+    assert printed in capfd.readouterr().out, "as other output of Spark"
+
+
 @pytest.mark.parametrize("said", ["", "JAVA_HOME is not set", "/none/bin/java: No such file or directory"])
 def test_a_start_without_java_says_which_one_is_needed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str
