@@ -12,7 +12,7 @@ import logging
 import os
 import socket
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from twinlog.clock import wall_ms
 from twinlog.errors import ClusterError, RefusedError
@@ -86,8 +86,11 @@ class TopicControl:
         held: FlowHeldPartitions,
         is_heartbeats: IsHeartbeats,
         stopping: threading.Event,
+        changed: Callable[[], None] = lambda: None,
     ) -> None:
+        """`changed` is called once the status shows a command: it has the flow reported at once."""
         self._settings = settings
+        self._changed = changed
         self._source = source
         self._target = target
         self._positions = positions
@@ -169,7 +172,8 @@ class TopicControl:
             self._read()
             self._follow_level()
             self._look_what_is_paused()
-            for outcome in self._journal.asked.pending:
+            pending = self._journal.asked.pending
+            for outcome in pending:
                 if self._stopping.is_set():
                     return
                 self._do(outcome)
@@ -182,6 +186,8 @@ class TopicControl:
         if self._paused and now >= self._lag_at:
             self._look_how_far()
             self._lag_at = now + LAG_S
+        if pending:
+            self._changed()
         if now >= self._forget_at:
             self._journal.forget_old()
             self._forget_at = now + FORGET_S
@@ -230,6 +236,8 @@ class TopicControl:
 
     def _do_pause(self, outcome: CommandOutcome) -> None:
         parts = self._meant(outcome.command.selectors)
+        self._await_plan()
+        self._changed()
         self._await_release(parts & self._paused)
         self._fence()
         outcome = self._journal.record_moves(outcome, self._mover.decide_moves(outcome.command, sorted(parts), {}))
@@ -290,6 +298,17 @@ class TopicControl:
                 counted(sum(move.passed for move in passed), "source offset"),
                 listed(f"{move.partition} up to {(move.after or 0) - 1}" for move in passed),
             )
+
+    def _await_plan(self) -> None:
+        """Wait until the plan, and so the status, has exactly the paused partitions.
+
+        Raises ClusterError after RELEASED_S.
+        """
+        until = self._clock.monotonic() + RELEASED_S
+        while self._copied is None or self._planned is None or self._planned[0] != self._paused:
+            if self._stopping.is_set() or self._clock.monotonic() >= until:
+                raise ClusterError("the paused partitions are still to be planned")
+            self._clock.wait(self._stopping, POLL_S)
 
     def _await_release(self, parts: frozenset[TopicPartition]) -> None:
         """Wait until these partitions are released, and excluded from the plan by which copiers begin.

@@ -163,6 +163,7 @@ class FlowRunner:
             held=self.held,
             is_heartbeats=self._topics.is_heartbeats,
             stopping=self._stopping,
+            changed=self._report_soon,
         )
         self.translator = Translator(settings, self._source, self._target, self._maps)
         self._reporter = FlowReporter(settings, clock)
@@ -497,6 +498,10 @@ class FlowRunner:
         self.flow_status.add_report(self.held.complete(report))
         self.held.add_report(report)
         self._tasks.add_report(report)
-        if self._publishing is not None and not self._shown and self._shows_lag():
+        if not self._shown and self._shows_lag():
             # A reader of the reports sees at once that the flow has begun to copy.
+            self._report_soon()
+
+    def _report_soon(self) -> None:
+        if self._publishing is not None:
             self._publishing.follow()

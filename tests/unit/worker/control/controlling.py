@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tests.unit.worker.topics import refreshing
 from twinlog.kafka.admin.cluster import ClusterAdmin
@@ -45,6 +45,8 @@ class Process:
     positions: PositionStore
     maps: MapStore
     held: FlowHeldPartitions
+    shown: list[list[TopicPartition]] = field(default_factory=list)
+    """The paused partitions of the status, each time that it is reported for a command."""
 
     @property
     def planned(self) -> set[TopicPartition]:
@@ -57,6 +59,7 @@ class Scene:
 
     def __init__(self, here: refreshing.World) -> None:
         self._here = here
+        self._controls: list[TopicControl] = []
         self.source, self.target = here.source, here.target
         self.settings = here.settings
         self.source.create(TOPIC, 3)
@@ -143,21 +146,26 @@ class Scene:
         leases = Leases("east->west", lambda parts: [], lambda kind, text: None, lambda kind, text: None, clock=clock)
         tasks = FlowTasks(self.settings, status, leases, slots=1, tasks=1, clock=clock)
         held = FlowHeldPartitions("east->west", leases.grant_again, clock)
+        shown: list[list[TopicPartition]] = []
         control = TopicControl(
             *(self.settings, source, target, positions, maps, status, tasks, leases, None),
             held=held,
             is_heartbeats=heartbeats,
             stopping=threading.Event(),
+            changed=lambda: shown.append(status.paused.partitions),
         )
 
+        self._controls.append(control)
+
         def meanwhile(_true: Callable[[], bool], timeout_s: float) -> None:
-            control.poll_withheld()
+            for one in self._controls:
+                one.poll_withheld()
             clock.sleep(timeout_s)
 
         clock.meanwhile = meanwhile  # type: ignore[attr-defined]
         control.begin()
         control.plan(self.remote)
-        return Process(control, status, leases, positions, maps, held)
+        return Process(control, status, leases, positions, maps, held, shown)
 
 
 @contextmanager

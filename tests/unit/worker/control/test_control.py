@@ -63,6 +63,47 @@ def test_what_is_paused_is_not_planned_and_what_waits_there_is_known(here: Scene
     assert len(here.stored()) == 3
 
 
+@pytest.mark.parametrize("verb", [TopicVerb.PAUSE, TopicVerb.RESUME])
+def test_what_is_paused_is_reported_before_the_command_is_over(
+    here: Scene, monkeypatch: pytest.MonkeyPatch, verb: TopicVerb
+) -> None:
+    process = here.process()
+    if verb is TopicVerb.RESUME:
+        here.ask(TopicVerb.PAUSE, "t", name="c0")
+        process.control.run_commands()
+        process.shown.clear()
+    ended: list[int] = []
+    end = ControlJournal.end
+
+    def noted(self: ControlJournal, *words: Any) -> None:
+        ended.append(len(process.shown))
+        end(self, *words)
+
+    monkeypatch.setattr(ControlJournal, "end", noted)
+    here.ask(verb, "t", partitions=(0,))
+    process.control.run_commands()
+    others = [] if verb is TopicVerb.PAUSE else PARTS[1:]
+    paused = sorted({*others, *([PARTS[0]] if verb is TopicVerb.PAUSE else [])})
+    assert process.shown == [paused, paused], "again with the lag of what is paused"
+    assert ended == [1]
+    process.control.run_commands()
+    assert len(process.shown) == 2, "no command, no report out of turn"
+
+
+def test_a_pause_without_a_plan_of_it_is_tried_again(here: Scene) -> None:
+    process = here.process()
+    process.control.run_commands()
+    here.ask(TopicVerb.PAUSE, "t")
+    clock: Any = process.control._clock
+    clock.meanwhile = lambda _true, timeout_s: clock.sleep(timeout_s)
+    with pytest.raises(ClusterError, match="the paused partitions are still to be planned"):
+        process.control.run_commands()
+    assert here.outcome().result is CommandState.BEGUN
+    process.control.poll_withheld()
+    process.control.run_commands()
+    assert here.outcome().result is CommandState.APPLIED
+
+
 def test_a_topic_to_come_is_paused_by_a_pattern(here: Scene) -> None:
     here.ask(TopicVerb.PAUSE, "t.*")
     process = here.process()
