@@ -223,7 +223,7 @@ class CanaryReader:
                     seen = last[program] = reader.read()
                     looks[program].append(self._lag(seen))
                 passed = self._clock.monotonic() - begun
-                count.look(last, last=passed >= watch_s)
+                count.add_look(last, last=passed >= watch_s)
                 self._progress("both flows", "seconds watched", round(min(passed, watch_s)), max(1, round(watch_s)))
                 if passed >= watch_s:
                     break

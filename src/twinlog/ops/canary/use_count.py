@@ -50,7 +50,7 @@ class UseCount:
             tree.begin_count()
         self._begun = self._clock.monotonic()
 
-    def look(self, seen: Mapping[Program, FlowSnapshot], *, last: bool = False) -> None:
+    def add_look(self, seen: Mapping[Program, FlowSnapshot], *, last: bool = False) -> None:
         """Read the processes; count again from this look on if all starts have ended since the look before.
 
         After the `last` look no time remains. Raises OptionError if a process is gone.

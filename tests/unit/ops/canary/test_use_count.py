@@ -42,7 +42,7 @@ class Programs:
 
     def look(self, own: Any, *, last: bool = False) -> None:
         self.write()
-        self.count.look({MM2: SILENT, TWINLOG: own}, last=last)
+        self.count.add_look({MM2: SILENT, TWINLOG: own}, last=last)
 
     def work(self, cpu_s: float, records: int = 100) -> None:
         """Five seconds, in which each program uses so much and copies so many records."""
