@@ -1,21 +1,26 @@
 """Batches of fillers: empty records that take the offsets of a remote log before the first copy.
 
 A new log begins at offset 0, and the log of its source may begin later. Many offsets cost little: 65,536 fillers are a
-batch of 23 KB with zstd, and 117 KB with gzip.
+batch of 29 KB with zstd, and 109 KB with gzip. A broker reads each record (Kafka class LogValidator), so only the first
+record of a batch has the key that tells fillers from other records.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
+from itertools import pairwise
 from struct import Struct
 
 from twinlog.kafka.producer.appends import Append
-from twinlog.kafka.record.batch import BASE_TIMESTAMP, MAX_TIMESTAMP
+from twinlog.kafka.record.batch import BASE_TIMESTAMP, MAX_TIMESTAMP, read_batch
 from twinlog.kafka.record.builder import MAX_RECORDS, encode_batch, record_body
+from twinlog.kafka.record.records import record_bodies
 from twinlog.model.types import SourceOffset
 
-_BODY = record_body(b"twinlog.offset", b"")
-"""A filler has a key, because a compacted topic refuses records without a key."""
+_FIRST, _LATER = record_body(b"twinlog.offset", b""), record_body(b"", b"")
+"""The first filler of a batch, and the others: brokers take 35 % less CPU for records without bytes to skip. All have a
+key, because a compacted topic refuses records without a key."""
 
 _TIME = Struct(">q")
 
@@ -26,23 +31,25 @@ PORTION = 16
 @cache
 def _batch(count: int, codec: int) -> bytes:
     """A batch of `count` fillers from 1970, before its stamp."""
-    return bytes(encode_batch([(0, _BODY)] * count, codec))
+    return bytes(encode_batch([(0, _FIRST), *[(0, _LATER)] * (count - 1)], codec))
 
 
-def make_fillers(first: SourceOffset, end: SourceOffset, timestamp: int, codec: int, most_bytes: int) -> list[Append]:
-    """Fillers from offset `first` on, up to `PORTION` batches or `end`, in batches of at most `most_bytes`.
+def make_fillers(
+    first: SourceOffset, end: SourceOffset, timestamp: int, codec: int, most_bytes: int, most: int = PORTION
+) -> list[Append]:
+    """Fillers from offset `first` on, up to `most` batches or `end`, in batches of at most `most_bytes`.
 
     `timestamp` is in milliseconds; `codec` is a number of `kafka.record.compression.CODECS`. The source offsets of the
     appends are the offsets that they fill.
     """
     found: list[Append] = []
-    most = MAX_RECORDS
-    while most > 1 and len(_batch(most, codec)) > most_bytes:
-        most //= 2
+    largest = MAX_RECORDS
+    while largest > 1 and len(_batch(largest, codec)) > most_bytes:
+        largest //= 2
     time = _TIME.pack(timestamp)
-    while first < end and len(found) < PORTION:
+    while first < end and len(found) < most:
         # Each size is encoded once, so sizes are powers of two.
-        count = min(most, 1 << (end - first).bit_length() - 1)
+        count = min(largest, 1 << (end - first).bit_length() - 1)
         past = SourceOffset(first + count)
         data = bytearray(_batch(count, codec))
         data[BASE_TIMESTAMP] = data[MAX_TIMESTAMP] = time
@@ -51,6 +58,29 @@ def make_fillers(first: SourceOffset, end: SourceOffset, timestamp: int, codec: 
     return found
 
 
+def cut_fillers(append: Append, bounds: Sequence[int], most_bytes: int) -> list[Append]:
+    """Fillers for the offsets of an append of fillers, cut at the numbers of records in `bounds`, from 0 to its count.
+
+    A plain part of the batch would lack the record that tells fillers from other records.
+    """
+    batch = read_batch(append.data, 0)
+    assert batch is not None
+    first, codec = append.first_source_offset, batch.codec
+    return [
+        part
+        for begin, end in pairwise(bounds)
+        for part in make_fillers(
+            SourceOffset(first + begin), SourceOffset(first + end), append.max_timestamp, codec, most_bytes, MAX_RECORDS
+        )
+    ]
+
+
 def is_filler(body: bytes) -> bool:
-    """Whether a record of a remote log is a filler; `body` is all of it after the offset delta."""
-    return body == _BODY
+    """Whether a record of a remote log is the first filler of a batch; `body` is all of it after the offset delta."""
+    return body == _FIRST
+
+
+def are_fillers(append: Append) -> bool:
+    """Whether the records of an append are fillers."""
+    batch = read_batch(append.data, 0)
+    return batch is not None and is_filler(bytes(next(record_bodies(memoryview(append.data), batch))[2]))

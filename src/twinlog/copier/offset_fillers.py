@@ -1,14 +1,16 @@
 """Fills the offsets of a remote log before the first source offset to copy, and deletes the fillers again.
 
-DeleteRecords (KIP-107) moves the begin of the log behind the fillers. The end of the log is the only state of this
-work: the next copier continues there.
+DeleteRecords (KIP-107) moves the begin of the log behind the fillers, in steps while more are appended. The end of the
+log is the only state of this work: the next copier continues there. The last fillers stay until all are there, because
+the next copier may have no position, and knows a log without copies by its fillers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
-from twinlog.batches.fillers import make_fillers
+from twinlog.batches.fillers import PORTION, make_fillers
 from twinlog.clock import wall_ms
 from twinlog.copier.offset_committer import OffsetCommitter
 from twinlog.copier.partition.context import CopierContext
@@ -20,12 +22,28 @@ from twinlog.kafka.admin.topics import delete_records
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.protocol.offsets import EARLIEST
 from twinlog.kafka.record.batch import scan
+from twinlog.kafka.record.builder import MAX_RECORDS
 from twinlog.kafka.record.compression import GZIP, ZSTD
 from twinlog.kafka.retry import PARTITION_RECOVERY
 from twinlog.model.types import SourceOffset, TargetOffset, TopicPartition
 
 _PRODUCE, _WITH_ZSTD = 0, 7
 """The first version of a produce request with zstd (KIP-110)."""
+
+DELETED_AT_ONCE = 1 << 27
+"""The fillers of a step of DeleteRecords: 59 MB with zstd. Brokers free whole segments only, some minutes later."""
+
+
+@dataclass(slots=True)
+class _Filling:
+    """The fillers of a partition: deleted up to the offset `deleted`, and with the timestamp in ms of the first record.
+
+    `unstored`: the next copier would end the work at an earlier offset.
+    """
+
+    deleted: SourceOffset
+    timestamp: int | None = None
+    unstored: bool = False
 
 
 class OffsetFillers:
@@ -47,32 +65,10 @@ class OffsetFillers:
         the copies begin after these records.
         """
         backoff = PARTITION_RECOVERY.backoff()
-        timestamp: int | None = None
-        stored = True
+        filling = _Filling(part.acknowledged.next_source)
         while not part.left and not part.failed and self._has(part):
-            position = part.acknowledged
-            assert position.kept_from is not None
-            if not part.arrived or part.state.unstored:
-                await self._context.moved.wait(0.05)
-                continue
             try:
-                if not stored:
-                    # The next copier must find all fillers before the first offset to copy, and delete them.
-                    await self._committer.store_position(part)
-                    stored = True
-                if position.next_source < position.kept_from:
-                    if timestamp is None:
-                        timestamp = await self._first_timestamp(part, position.kept_from)
-                        continue
-                    codec = ZSTD if self._target.supports(_PRODUCE, _WITH_ZSTD) else GZIP
-                    most_bytes = part.limit.rules.max_batch_bytes
-                    part.fill_offsets(
-                        make_fillers(position.next_source, position.kept_from, timestamp, codec, most_bytes)
-                    )
-                elif (first := await self._first_left(part)) > position.kept_from:
-                    part.begin_later(first)
-                    stored = False
-                elif await self._delete(part, TargetOffset(position.kept_from)):
+                if await self._take_step(part, filling):
                     part.end_filling()
                     return
             except TwinlogError as error:
@@ -81,6 +77,41 @@ class OffsetFillers:
                     return
                 part.report_trouble(str(error))
                 await self._loop.sleep(backoff.count_failure())
+
+    async def _take_step(self, part: PartitionCopy, filling: _Filling) -> bool:
+        """Append fillers, delete some of them, or wait; returns whether all are deleted."""
+        position = part.acknowledged
+        assert position.kept_from is not None
+        if filling.unstored:
+            # The next copier must find all fillers before the first offset to copy, and delete them.
+            await self._committer.store_position(part)
+            filling.unstored = False
+        elif part.state.unstored or part.misplaced is not None:
+            await self._context.moved.wait(0.05)
+        elif part.read.offset < position.kept_from and len(part.queue.pending) < PORTION:
+            await self._append(part, position.kept_from, filling)
+        elif position.next_source - MAX_RECORDS - filling.deleted >= DELETED_AT_ONCE:
+            before = SourceOffset(position.next_source - MAX_RECORDS)
+            if await self._delete(part, TargetOffset(before)):
+                filling.deleted = before
+        elif not part.arrived or position.next_source < position.kept_from:
+            await self._context.moved.wait(0.05)
+        elif (first := await self._first_left(part)) > position.kept_from:
+            part.begin_later(first)
+            filling.unstored = True
+        else:
+            return await self._delete(part, TargetOffset(position.kept_from))
+        return False
+
+    async def _append(self, part: PartitionCopy, end: SourceOffset, filling: _Filling) -> None:
+        """Append the next fillers up to the offset `end`, so that some always wait for the target."""
+        if filling.timestamp is None:
+            filling.timestamp = await self._first_timestamp(part, end)
+            return
+        codec = ZSTD if self._target.supports(_PRODUCE, _WITH_ZSTD) else GZIP
+        most = PORTION - len(part.queue.pending)
+        most_bytes = part.limit.rules.max_batch_bytes
+        part.fill_offsets(make_fillers(part.read.offset, end, filling.timestamp, codec, most_bytes, most))
 
     def _has(self, part: PartitionCopy) -> bool:
         return not self._context.stopped and self._partitions.get(part.source) is part

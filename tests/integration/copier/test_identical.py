@@ -19,6 +19,7 @@ from harness.wait import wait_for
 from tests.integration.copying import DEADLINE_S, CopyFlow
 from tests.integration.records import lively
 from tests.integration.segments import CODECS
+from twinlog.copier import offset_fillers
 from twinlog.model.types import SourceOffset, TargetOffset, TopicName, TopicPartition
 
 IDENTICAL = "identical"
@@ -86,18 +87,23 @@ def test_another_codec_for_all_batches(copy_flow: CopyFlow, topic_name: str, cha
     require_same(copy_flow, topic_name)
 
 
-def test_a_begin_far_behind(copy_flow: CopyFlow, topic_name: str, new_name: Callable[[str], str]) -> None:
-    """The begin of the remote log takes several batches of fillers."""
-    copy_flow.create(topic_name)
+def test_a_begin_far_behind(copy_flow: CopyFlow, topic_name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The begin of the remote log takes several segments, which the broker deletes while more is appended."""
+    monkeypatch.setattr(offset_fillers, "DELETED_AT_ONCE", 100_000)
+    small = {"max.message.bytes": "270", "segment.bytes": str(1 << 20), "file.delete.delay.ms": "500"}
+    remote = copy_flow.create(topic_name, remote_config=small)
     first = 500_000
     while (end := offsets(copy_flow.source, topic_name)[1]) < first:
         produce(copy_flow.source, topic_name, (NewRecord(None) for _ in range(min(100_000, first - end))), codec="lz4")
     produce(copy_flow.source, topic_name, numbered(100))
     delete_records(copy_flow.source, topic_name, first)
     running = copy_flow.start(topic_name, offsets=IDENTICAL)
+    wait_for(lambda: 0 < offsets(copy_flow.target, remote)[0] < first, DEADLINE_S, "a step is deleted", every_s=0.02)
     copy_flow.wait_until_caught_up(running, topic_name)
     running.release()
     require_same(copy_flow, topic_name)
+    segment = copy_flow.target.brokers[1].data / f"{remote}-0" / f"{0:020}.log"
+    wait_for(lambda: not segment.exists(), DEADLINE_S, "the first segment is deleted")
 
 
 def test_killed_again_and_again(copy_flow: CopyFlow, topic_name: str, chance: random.Random) -> None:

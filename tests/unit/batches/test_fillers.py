@@ -5,13 +5,12 @@ from __future__ import annotations
 import pytest
 
 from tests.source_log import read_back
-from twinlog.batches.fillers import PORTION, is_filler, make_fillers
-from twinlog.batches.split import split_append
-from twinlog.kafka.producer.appends import CopyRules
+from twinlog.batches.fillers import PORTION, are_fillers, is_filler, make_fillers
+from twinlog.batches.split import isolate, split_append
+from twinlog.kafka.producer.appends import Append, CopyRules
 from twinlog.kafka.record.batch import read_batch
 from twinlog.kafka.record.builder import MAX_RECORDS, record_body
 from twinlog.kafka.record.compression import GZIP, ZSTD
-from twinlog.kafka.record.records import record_bodies
 from twinlog.kafka.record.stamp import stamp
 from twinlog.model.types import SourceOffset
 
@@ -31,7 +30,7 @@ def test_they_run_on_from_offset_to_offset(first: int, end: int, codec: int) -> 
         assert batch is not None
         assert (batch.record_count, batch.last_offset_delta) == (append.count, append.count - 1)
         assert (batch.base_timestamp, batch.max_timestamp) == (TIME, TIME)
-        assert all(is_filler(bytes(body)) for _, _, body in record_bodies(append.data, batch))
+        assert are_fillers(append)
     assert at == end
 
 
@@ -40,13 +39,13 @@ def test_each_record_has_a_key_and_an_empty_value() -> None:
     stamp(append.data, 1, 0, 0)
     _, records = read_back(append.data)
     assert [(one.offset, one.timestamp, one.key, one.value) for one in records] == [
-        (number, TIME, b"twinlog.offset", b"") for number in range(4)
+        (number, TIME, b"" if number else b"twinlog.offset", b"") for number in range(4)
     ]
 
 
-def test_a_billion_offsets_take_up_to_360_mb() -> None:
+def test_a_billion_offsets_take_up_to_440_mb() -> None:
     (append,) = make_fillers(SourceOffset(0), SourceOffset(MAX_RECORDS), TIME, ZSTD, 1 << 20)
-    assert 200e6 < 1e9 / MAX_RECORDS * append.bytes < 360e6
+    assert 400e6 < 1e9 / MAX_RECORDS * append.bytes < 440e6
 
 
 def test_a_portion_ends_before_the_last_offset() -> None:
@@ -62,11 +61,28 @@ def test_batches_are_no_larger_than_the_topic_takes(most_bytes: int) -> None:
     assert all(append.bytes <= most_bytes for append in found)
 
 
-def test_a_refused_batch_is_cut_into_halves() -> None:
-    (append,) = make_fillers(SourceOffset(0), SourceOffset(MAX_RECORDS), TIME, ZSTD, 1 << 20)
-    parts = split_append(append, CopyRules(max_batch_bytes=append.bytes // 2))
-    assert sum(part.count for part in parts) == MAX_RECORDS
-    assert parts[-1].next_source_offset == MAX_RECORDS
+def refused() -> Append:
+    (append,) = make_fillers(SourceOffset(7), SourceOffset(7 + MAX_RECORDS), TIME, ZSTD, 1 << 20)
+    return append
+
+
+@pytest.mark.parametrize("most_bytes", [300, 10_000])
+def test_a_refused_batch_is_cut_into_batches_of_fillers(most_bytes: int) -> None:
+    require_fillers(split_append(refused(), CopyRules(max_batch_bytes=most_bytes)), most_bytes)
+
+
+@pytest.mark.parametrize("numbers", [[], [3], [0, MAX_RECORDS - 1]])
+def test_a_batch_without_refused_records_has_fillers(numbers: list[int]) -> None:
+    parts = isolate(refused(), numbers, CopyRules())
+    require_fillers(parts, 1 << 20)
+    assert [part.count for part in parts if part.first_source_offset - 7 in numbers] == [1] * len(numbers)
+    assert len(parts) > 1
+
+
+def require_fillers(parts: list[Append], most_bytes: int) -> None:
+    assert all(part.bytes <= most_bytes and are_fillers(part) for part in parts)
+    assert [part.first_source_offset for part in parts] == [7, *(part.next_source_offset for part in parts[:-1])]
+    assert parts[-1].next_source_offset == 7 + MAX_RECORDS
 
 
 def test_records_of_users_are_none() -> None:
@@ -74,5 +90,6 @@ def test_records_of_users_are_none() -> None:
         record_body(b"key", b""),
         record_body(b"twinlog.offset", None),
         record_body(b"twinlog.offset", b"1"),
+        record_body(b"", b""),
     ):
         assert not is_filler(record)

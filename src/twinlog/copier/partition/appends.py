@@ -349,7 +349,8 @@ class PartitionAppends:
                 self._state.report_trouble(f"target: it does not take a batch of {append.bytes} bytes as it is")
                 self._state.request(ResolvePosition())
                 return False
-        if self._state.copied.proof is not None and not self._has_same_records(append, parts):
+        proven = self._state.copied.proof is not None and not self._state.filling
+        if proven and not self._has_same_records(append, parts):
             return False
         self._services.memory.track_waiting(parts)
         self.queue.replace_first(parts)

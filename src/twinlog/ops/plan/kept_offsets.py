@@ -28,7 +28,7 @@ from twinlog.ops.plan.flow_plan import Problem
 from twinlog.settings.flow import ConsumerSettings, FlowSettings
 from twinlog.settings.written import key_of
 
-FILLED_A_SECOND, FILLER_BYTES = 15_000_000, 0.35
+FILLED_A_SECOND, FILLER_BYTES = 25_000_000, 0.44
 """Offsets that a copier fills in a second, on two cores, and bytes of a filler on each replica, with zstd."""
 
 SAMPLE = 1_000
@@ -158,8 +158,9 @@ def _markers(flow: FlowSettings, here: Inventory, pair: TopicPair, markers: int)
 def _fillers(fills: int) -> str:
     if not fills:
         return ""
-    takes = f"about {shown_duration(fills / FILLED_A_SECOND)} and {shown_bytes(fills * FILLER_BYTES)} of disk"
-    return f"; {counted(fills, 'offset')} before its first records: filled, and deleted again ({takes})"
+    takes = f"about {shown_duration(fills / FILLED_A_SECOND)}, and {shown_bytes(fills * FILLER_BYTES)} on each replica"
+    freed = "until its broker deletes their segments"
+    return f"; {counted(fills, 'offset')} before its first records: filled, and deleted again ({takes} {freed})"
 
 
 def marker_right(there: Inventory, lacks: Callable[[str, str, str], RefusedError]) -> list[Problem]:
