@@ -147,7 +147,7 @@ class AbortedTransactions:
             raise self._client.lacks("WRITE", f"transactional id {name}", _PURPOSE)
         if error_codes.refused(answer.code):
             raise self._client.lacks("WRITE", f"topic {remote.topic}", _PURPOSE)
-        why = f"{remote}: the target does not take records of an aborted transaction"
+        why = f"{remote}: the target refuses records of an aborted transaction"
         match remedy_for(answer.code, transactional=True):
             case Remedy.FENCE | Remedy.ABORT:
                 if own.begin == append.first_source_offset:
