@@ -2,44 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Literal, NamedTuple
 
-from twinlog.errors import ClusterError, RefusedError
+from twinlog.errors import ClusterError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.admin.groups import GroupAdmin
-from twinlog.kafka.consumer.topic_reader import TopicReader
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
-from twinlog.kafka.record.last_records import KeptRecord, LastRecords
 from twinlog.kafka.retry import SWITCHOVER_GROUPS
-from twinlog.mirror.offsets.sync_history import SyncHistory, SyncHistoryReader
 from twinlog.mirror.offsets.translator import Translator
-from twinlog.mirror.records import Checkpoint, decode_checkpoint
 from twinlog.mirror.topology.plugins import group_filter_of, policy_of
 from twinlog.model.groups import CommittedOffset, GroupListing, GroupOffsets
 from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.ops.switchover.commit_rights import lacks_read
+from twinlog.ops.switchover.group_places import GroupPlace, GroupPlaceProver
 from twinlog.ops.switchover.model import GroupOffset, MovedGroups, MovedTopic, RefusedCommits
 from twinlog.settings.flow import FlowSettings
 
 _IN_USE = frozenset({Code.UNKNOWN_MEMBER_ID, Code.ILLEGAL_GENERATION, Code.REBALANCE_IN_PROGRESS})
 """The answers to a commit from outside of a group that has members."""
-
-
-class GroupPlace(NamedTuple):
-    """A partition of the target, and the offset there at which a group continues, None if it is unknown.
-
-    `by` is the flow whose maps and offset syncs translated the offset: the flow there, or the flow back. It is empty
-    for an offset to which the histories of both flows add nothing.
-    """
-
-    partition: TopicPartition
-    offset: int | None
-    exact: bool
-    by: Literal["there", "back", ""] = ""
 
 
 def _trouble(code: int) -> str:
@@ -78,8 +60,7 @@ class SwitchoverGroups:
         self._target = target
         self._forward = Translator(flow, source, target)
         self._back = Translator(back, target, source)
-        self._history_there = SyncHistoryReader(flow, source, target)
-        self._history_back = SyncHistoryReader(back, target, source)
+        self._proofs = GroupPlaceProver(flow, back, source, target, self._filter.accepts)
         self._refreshed: set[str] = set()
         self.known: set[GroupId] = set()
         """The followed groups that the source has listed since the last `forget_groups`."""
@@ -152,7 +133,7 @@ class SwitchoverGroups:
             for where, what in sorted(offsets.items())
             if (place := self._place(where, what.offset, moved, cut, there, began)) is not None
         }
-        places |= self._prove({key: one for key, one in places.items() if one.by and not one.exact}, committed)
+        places |= self._proofs.prove({key: one for key, one in places.items() if one.by and not one.exact}, committed)
         found = [
             GroupOffset(
                 group,
@@ -219,49 +200,6 @@ class SwitchoverGroups:
             return None
         return self._forward.past_copies(where, SourceOffset(offset))
 
-    def _prove(
-        self,
-        places: Mapping[tuple[GroupId, TopicPartition], GroupPlace],
-        committed: Mapping[GroupId, GroupOffsets],
-    ) -> dict[tuple[GroupId, TopicPartition], GroupPlace]:
-        """Better places by the history of offset syncs, as in an audit, else by the checkpoints of the flow there.
-
-        MirrorMaker 2 translates by few offset syncs. Its earlier checkpoints may be further than its present
-        translation, because it forgets offset syncs.
-        """
-        if not places:
-            return {}
-        there = {where for (_, where), place in places.items() if place.by == "there"}
-        back = {place.partition for place in places.values() if place.by == "back"}
-        on_target = self._target.offsets({place.partition for place in places.values()}, latest=True)
-        forth_known, back_known = SyncHistory({}), SyncHistory({})
-        checkpoints: Mapping[tuple[GroupId, TopicPartition], Checkpoint] = {}
-        # Without the right to read these topics, places stay as they are.
-        with suppress(RefusedError):
-            if there:
-                forth_known = self._history_there.read(self._source.offsets(there, latest=True))
-        with suppress(RefusedError):
-            if back:
-                back_known = self._history_back.read(on_target)
-        with suppress(RefusedError):
-            if there:
-                checkpoints = {(one.group, one.remote): one for one in self._checkpoints()}
-        found = {}
-        for (group, where), place in places.items():
-            offset, end = committed[group][where].offset, on_target.get(place.partition)
-            if end is None:
-                continue
-            if place.by == "there":
-                exact: int | None = forth_known.translate(where, SourceOffset(offset), end)
-            else:
-                exact = back_known.translate_back(place.partition, TargetOffset(offset), end)
-            last = checkpoints.get((group, place.partition))
-            if exact is not None:
-                found[group, where] = place._replace(offset=exact, exact=True)
-            elif last is not None and last.upstream <= offset and (place.offset or 0) < last.downstream <= end:
-                found[group, where] = place._replace(offset=int(last.downstream))
-        return found
-
     def _refresh(self, name: str, translator: Translator) -> None:
         if name not in self._refreshed:
             translator.refresh()
@@ -270,7 +208,7 @@ class SwitchoverGroups:
     def by_checkpoints(self, topics: Collection[MovedTopic], cut: Mapping[TopicPartition, int]) -> MovedGroups:
         """See `SwitchoverClusters.groups_by_checkpoints`."""
         found = []
-        for checkpoint in self._checkpoints():
+        for checkpoint in self._proofs.read_checkpoints():
             upstream = self._policy.source_topic(self._flow.source_name, checkpoint.remote.topic)
             here = TopicPartition(upstream or checkpoint.remote.topic, checkpoint.remote.partition)
             found.append(
@@ -284,16 +222,6 @@ class SwitchoverGroups:
                 )
             )
         return self._with_target({GroupId(one.group): None for one in found}, found, {}, topics, cut)
-
-    def _checkpoints(self) -> Iterator[Checkpoint]:
-        """The last checkpoints of the followed groups."""
-        topic = self._policy.checkpoints_topic(self._flow.source_name)
-        last: LastRecords = {}
-        TopicReader(self._target, topic, optional=True).read_last(last, deletions=False)
-        for record in map(KeptRecord.decode, last.values()):
-            checkpoint = decode_checkpoint(record.key, record.value)
-            if checkpoint is not None and self._filter.accepts(checkpoint.group):
-                yield checkpoint
 
     def _with_target(
         self,

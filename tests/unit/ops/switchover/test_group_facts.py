@@ -221,9 +221,9 @@ def copied_by_mirror_maker(
     source.log, target.log = {P0: (0, 1201)}, {COPY: (0, 1201), P0: (0, 5)}
     groups = facts(source, target)
     vars(groups)["_forward"] = Known(0, 0, 0, before=there)
-    vars(groups)["_history_there"] = syncs
+    vars(groups._proofs)["_history_there"] = syncs
     last = [] if checkpoint is None else [Checkpoint(SHOP, *COPY, *map(SourceOffset, checkpoint))]  # type: ignore[arg-type]
-    vars(groups)["_checkpoints"] = lambda: iter(last)
+    vars(groups._proofs)["read_checkpoints"] = lambda: iter(last)
     cut, ends = {P0: 1201}, {P0: 1201}
     return groups.read_groups([MovedTopic(ORDERS, COPY.topic, 1, ORDERS)], cut, ends, {})
 
@@ -279,7 +279,7 @@ def test_the_way_back_of_copies_of_mirror_maker_is_as_exact() -> None:
     back = replace(flow, source=Alias("a"), target=Alias("b"))
     groups = SwitchoverGroups(flow, back, cast("ClusterAdmin", source), cast("ClusterAdmin", target), flow)
     vars(groups)["_back"] = Known(0, 0, 0, before=405)
-    vars(groups)["_history_back"] = Syncs((0, 0), (404, 404), (1000, 1000))
+    vars(groups._proofs)["_history_back"] = Syncs((0, 0), (404, 404), (1000, 1000))
     seen = groups.read_groups([], {}, {}, {})
     assert [(one.target, one.there, one.exact, one.present) for one in seen.offsets] == [(P0, 607, True, 700)]
 

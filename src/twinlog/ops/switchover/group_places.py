@@ -1,0 +1,106 @@
+"""The places at which groups continue on the target, as exact as MirrorMaker 2's offset syncs and checkpoints prove.
+
+An audit proves offsets by the same history of offset syncs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from typing import Literal, NamedTuple
+
+from twinlog.errors import RefusedError
+from twinlog.kafka.admin.cluster import ClusterAdmin
+from twinlog.kafka.consumer.topic_reader import TopicReader
+from twinlog.kafka.record.last_records import KeptRecord, LastRecords
+from twinlog.mirror.offsets.sync_history import SyncHistory, SyncHistoryReader
+from twinlog.mirror.records import Checkpoint, decode_checkpoint
+from twinlog.mirror.topology.plugins import policy_of
+from twinlog.model.groups import GroupOffsets
+from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicPartition
+from twinlog.settings.flow import FlowSettings
+
+
+class GroupPlace(NamedTuple):
+    """A partition of the target, and the offset there at which a group continues, None if it is unknown.
+
+    `by` is the flow whose maps and offset syncs translated the offset: the flow there, or the flow back. It is empty
+    for an offset to which the histories of both flows add nothing.
+    """
+
+    partition: TopicPartition
+    offset: int | None
+    exact: bool
+    by: Literal["there", "back", ""] = ""
+
+
+class GroupPlaceProver:
+    """Proves inexact places; `back` is the flow in the opposite direction, and `accepts` the filter of groups."""
+
+    def __init__(
+        self,
+        flow: FlowSettings,
+        back: FlowSettings,
+        source: ClusterAdmin,
+        target: ClusterAdmin,
+        accepts: Callable[[GroupId], bool],
+    ) -> None:
+        self._source = source
+        self._target = target
+        self._accepts = accepts
+        self._history_there = SyncHistoryReader(flow, source, target)
+        self._history_back = SyncHistoryReader(back, target, source)
+        checkpoints = policy_of(flow).checkpoints_topic(flow.source_name)
+        self._checkpoint_reader = TopicReader(target, checkpoints, optional=True)
+        self._last_checkpoints: LastRecords = {}
+
+    def prove(
+        self,
+        places: Mapping[tuple[GroupId, TopicPartition], GroupPlace],
+        committed: Mapping[GroupId, GroupOffsets],
+    ) -> dict[tuple[GroupId, TopicPartition], GroupPlace]:
+        """Better places by the history of offset syncs, as in an audit, else by the checkpoints of the flow there.
+
+        MirrorMaker 2 translates by few offset syncs. Its earlier checkpoints may be further than its present
+        translation, because it forgets offset syncs.
+        """
+        if not places:
+            return {}
+        there = {where for (_, where), place in places.items() if place.by == "there"}
+        back = {place.partition for place in places.values() if place.by == "back"}
+        on_target = self._target.offsets({place.partition for place in places.values()}, latest=True)
+        forth_known, back_known = SyncHistory({}), SyncHistory({})
+        checkpoints: Mapping[tuple[GroupId, TopicPartition], Checkpoint] = {}
+        # Without the right to read these topics, places stay as they are.
+        with suppress(RefusedError):
+            if there:
+                forth_known = self._history_there.read(self._source.offsets(there, latest=True))
+        with suppress(RefusedError):
+            if back:
+                back_known = self._history_back.read(on_target)
+        with suppress(RefusedError):
+            if there:
+                checkpoints = {(one.group, one.remote): one for one in self.read_checkpoints()}
+        found = {}
+        for (group, where), place in places.items():
+            offset, end = committed[group][where].offset, on_target.get(place.partition)
+            if end is None:
+                continue
+            if place.by == "there":
+                exact: int | None = forth_known.translate(where, SourceOffset(offset), end)
+            else:
+                exact = back_known.translate_back(place.partition, TargetOffset(offset), end)
+            last = checkpoints.get((group, place.partition))
+            if exact is not None:
+                found[group, where] = place._replace(offset=exact, exact=True)
+            elif last is not None and last.upstream <= offset and (place.offset or 0) < last.downstream <= end:
+                found[group, where] = place._replace(offset=int(last.downstream))
+        return found
+
+    def read_checkpoints(self) -> Iterator[Checkpoint]:
+        """The last checkpoints of the followed groups; a repeated call reads only the new records."""
+        self._checkpoint_reader.read_last(self._last_checkpoints, deletions=False)
+        for record in map(KeptRecord.decode, self._last_checkpoints.values()):
+            checkpoint = decode_checkpoint(record.key, record.value)
+            if checkpoint is not None and self._accepts(checkpoint.group):
+                yield checkpoint
