@@ -147,9 +147,6 @@ class SwitchoverConductor:
         try:
             self._act(made)
             outcome = made.trouble or outcome
-        except NotReadyError as error:
-            made.problems = error.problems
-            outcome = made.trouble = "the pre-flight found obstacles, and nothing was changed"
         except TooLongError as error:
             made.trouble = f"{told(error)}; everything was undone, producers may write to {made.settings.source} again"
             outcome = "undone"
@@ -187,6 +184,12 @@ class SwitchoverConductor:
             except StopAskedError:
                 stopped = True
                 carry_out(machine, SwitchoverMode.ABORT, request.options)
+            except NotReadyError as error:
+                made.problems = error.problems
+                entries = clusters.journal.entries
+                unchanged = entries.done("check") is None
+                found = "nothing was changed" if unchanged else stage(entries)
+                made.trouble = f"obstacles were found: {found}"
             if made.undone_by is not None and not stopped:
                 made.trouble = "the undo came too late: producers may write to the target already"
         finally:

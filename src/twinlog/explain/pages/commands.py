@@ -570,7 +570,10 @@ _SWITCH = Area(
                 "`the offsets of GROUPS on EAST were unreadable: ...`",
                 "`create topic TOPIC on WEST: ...`",
             ),
-            meaning="A rehearsal finds missing rights. The other lines belong to a switchover that is done otherwise.",
+            meaning=(
+                "The rehearsal finds missing rights, or the step `topics` does for the topics that it creates. The other "
+                "lines belong to a switchover that is done otherwise."
+            ),
             impact="The groups of the line do not continue on the target; all other groups and the records are there.",
             mend=(
                 "Grant the right before consumers of these groups start, and run the same command again: after the end "

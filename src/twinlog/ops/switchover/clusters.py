@@ -169,7 +169,10 @@ class LiveClusters:
             create_positions_topic(self._back, self.source)
         if fence is not FenceMethod.NONE:
             self._other_journal.claim_journal()
-        self._groups.read_groups(topics, {}, {}, began)
+        seen = self._groups.read_groups(topics, {}, {}, began)
+        # By now the topics of producers exist, so that brokers tell the rights on them.
+        if refused := self._find_refused_commits(seen, topics):
+            raise NotReadyError(tuple(f"TW-SWITCH-20: {line}" for line in refused))
 
     @property
     def clock(self) -> Clock:
@@ -275,7 +278,7 @@ class LiveClusters:
             transactions=tuple(self.open_transactions(pending[:3])),
             earlier=state in (SwitchoverState.DONE, SwitchoverState.RETURNED),
             refused=refused,
-            refused_commits=() if kind is SwitchoverKind.EMERGENCY else self._find_refused_commits(topics),
+            refused_commits=() if kind is SwitchoverKind.EMERGENCY else self._foresee_refused_commits(topics),
             staying=[name for name, topic in sorted(here.items()) if not topic.internal and self._stays(name)],
             under_way=state in (SwitchoverState.RUNNING, SwitchoverState.ABORTING),
             rate=gone * 1000 / max(1, self.now_ms() - began_ms) if gone > 0 else None,
@@ -286,12 +289,15 @@ class LiveClusters:
             else (),
         )
 
-    def _find_refused_commits(self, topics: Collection[MovedTopic]) -> list[str]:
+    def _foresee_refused_commits(self, topics: Collection[MovedTopic]) -> list[str]:
         try:
             seen = foresee_groups(self, topics, ())
         except TopicGoneError:
             # The flow is yet to store positions, which is an obstacle of its own.
             return []
+        return self._find_refused_commits(seen, topics)
+
+    def _find_refused_commits(self, seen: MovedGroups, topics: Collection[MovedTopic]) -> list[str]:
         return find_refused_commits(self.target, groups_by_topic(seen, topics, self.target.topics()))
 
     def _stays(self, topic: TopicName) -> bool:

@@ -314,7 +314,9 @@ def conduct(
     except NotReadyError as error:
         for problem in error.problems:
             print_error(with_id(problem, error.kind_id))
-        print_note("nothing was changed")
+        entries = clusters.journal.entries
+        # Later steps find obstacles, too, that the pre-flight is unable to see.
+        print_note("nothing was changed" if entries.done("check") is None else stands(entries))
         code = FOUND
     except TooLongError as error:
         print_error(with_id(f"{error}; everything was undone, producers may write to {source} again", error.kind_id))

@@ -163,6 +163,14 @@ def test_a_refused_commit_is_named_and_ends_the_command_with_an_error(capsys: py
     assert brokers.committed[copy] == 1030
     assert (report(again)["failed"], print_failed_parts(again)) == ([], FINE)
 
+    # Once the fence is released, the same command would be another switchover.
+    brokers.committed.clear()
+    brokers.refuses[copy] = "b answered: no"
+    run()
+    released = SwitchoverMachine(ScriptedWorld(brokers, Kill()), ScriptedJournal(brokers, Kill()), "me 1")
+    (line,) = report(released.release_fence())["failed"]
+    assert line.endswith("b answered: no; then set these offsets on b by hand")
+
 
 def test_groups_whose_offsets_were_unreadable_are_a_failed_part() -> None:
     brokers = Brokers(A_TO_B)

@@ -70,7 +70,10 @@ class SwitchoverClusters(Protocol):
     def get_ready(
         self, fence: FenceMethod, topics: Collection[MovedTopic], began: Mapping[TopicPartition, int]
     ) -> None:
-        """Do all slow reads and preparations before producers wait; topics and groups stay unchanged."""
+        """Do all slow reads and preparations before producers wait; topics and groups stay unchanged.
+
+        Raises NotReadyError if the target would refuse commits of groups, by the rights on topics that exist by now.
+        """
 
     def source_ends(self, topics: Collection[MovedTopic]) -> dict[TopicPartition, SourceEnd]:
         """The present end of each source partition, including records that only its leader has."""
