@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from kafka.protocol.admin import CreateAclsRequest, DeleteAclsRequest, DescribeAclsRequest
@@ -20,6 +21,9 @@ _ANY = 1
 _EVERYONE = "allow.everyone.if.no.acl.found"
 CHUNK = 500
 """Rights per request."""
+
+GONE_S, ASK_S, ASK_AGAIN_S = 10.0, 1.0, 0.05
+"""How long a removal waits for all brokers, how long for an answer, and the pause between two questions."""
 
 
 async def describe_topic_acls(client: ClusterClient) -> list[TopicAcl] | None:
@@ -75,7 +79,20 @@ async def known_everywhere(client: ClusterClient, acls: Collection[TopicAcl], ti
     `timeout_s`.
     """
     wanted = set(acls)
-    for one in {replace(acl, topic=TopicName("")) for acl in wanted}:
+    return all(wanted <= known for known in await _known(client, wanted, timeout_s))
+
+
+async def gone_everywhere(client: ClusterClient, acls: Collection[TopicAcl], timeout_s: float) -> bool:
+    """Whether no broker's authorizer knows any of these rights; otherwise as `known_everywhere`."""
+    wanted = set(acls)
+    return all(wanted.isdisjoint(known) for known in await _known(client, wanted, timeout_s))
+
+
+async def _known(client: ClusterClient, acls: Collection[TopicAcl], timeout_s: float) -> list[set[TopicAcl]]:
+    """For each broker, the rights that its authorizer knows and that differ from these rights only in their topics."""
+    nodes = await client.nodes()
+    found: dict[int, set[TopicAcl]] = {node: set() for node in nodes}
+    for one in {replace(acl, topic=TopicName("")) for acl in acls}:
         request = DescribeAclsRequest(
             resource_type_filter=ResourceType.TOPIC,
             resource_name_filter=None,
@@ -85,14 +102,12 @@ async def known_everywhere(client: ClusterClient, acls: Collection[TopicAcl], ti
             operation=one.operation,
             permission_type=one.permission,
         )
-        asked = [client.loop.spawn(client.send_request, request, node, timeout_s) for node in await client.nodes()]
-        for answer in await client.loop.gather(asked):
+        asked = [client.loop.spawn(client.send_request, request, node, timeout_s) for node in nodes]
+        for node, answer in zip(nodes, await client.loop.gather(asked), strict=True):
             if answer.error_code:
                 raise ClusterError(f"cluster {client.alias}: ACLs: {error_codes.explain(answer.error_code)}")
-            known = {TopicName(found.resource_name) for found in answer.resources}
-            if not {acl.topic for acl in wanted if replace(acl, topic=TopicName("")) == one} <= known:
-                return False
-    return True
+            found[node] |= {replace(one, topic=TopicName(resource.resource_name)) for resource in answer.resources}
+    return list(found.values())
 
 
 async def create_topic_acls(client: ClusterClient, acls: Sequence[TopicAcl]) -> dict[TopicAcl, Refusal]:
@@ -161,6 +176,22 @@ async def delete_topic_acls(client: ClusterClient, acls: Sequence[TopicAcl]) -> 
                 raise ClusterError(
                     f"cluster {client.alias}: the ACL {acl} cannot be removed: {error_codes.explain(code)}"
                 )
+
+
+async def delete_everywhere(client: ClusterClient, acls: Sequence[TopicAcl]) -> bool:
+    """`delete_topic_acls`, and wait until no broker knows these rights: brokers learn of it after the controller.
+
+    False if a broker still knows a right, or is silent, after `GONE_S`.
+    """
+    await delete_topic_acls(client, acls)
+    clock = client.loop.clock
+    deadline = clock.monotonic() + GONE_S
+    while clock.monotonic() < deadline:
+        with suppress(ClusterError):
+            if await gone_everywhere(client, acls, ASK_S):
+                return True
+        await client.loop.sleep(ASK_AGAIN_S)
+    return False
 
 
 async def everyone_allowed_without_acls(client: ClusterClient) -> bool | None:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from twinlog.errors import ClusterError, RefusedError
 from twinlog.kafka.admin.acls import (
     create_topic_acls,
-    delete_topic_acls,
+    delete_everywhere,
     describe_acls,
     describe_topic_acls,
     everyone_allowed_without_acls,
@@ -320,12 +320,14 @@ def holds_everywhere(cluster: ClusterAdmin, plan: Data) -> bool:
 
 
 def lift_fence(cluster: ClusterAdmin, plan: Data) -> None:
-    """Restore the state before the fence, except for settings that were changed since. Raises RefusedError,
-    ClusterError."""
+    """Restore the state before the fence, except for settings that were changed since.
+
+    All brokers know of it before the end, because producers come next. Raises RefusedError, ClusterError.
+    """
     if plan.get("remove"):
         # Denials come first: a denial that loses its accompanying right would close its topic to readers, too.
         denials_first = sorted(acls_of(plan["remove"]), key=lambda acl: acl.permission)
-        cluster.call(delete_topic_acls, cluster.client, denials_first)
+        cluster.call(delete_everywhere, cluster.client, denials_first)
     if plan.get("restore"):
         present = cluster.call(describe_producer_quotas, cluster.client)
         ours = still_ours(present, quotas_of(plan["set"]), quotas_of(plan["restore"]))
