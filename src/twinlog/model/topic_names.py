@@ -73,6 +73,11 @@ def control_topic(source: Alias) -> str:
     return f"mm2-twinlog-control.{source}.internal"
 
 
+def is_control_topic(topic: str) -> bool:
+    """Whether a topic has the name of a `control_topic` for flows from any cluster."""
+    return topic.startswith("mm2-twinlog-control.") and topic.endswith(".internal")
+
+
 _INTERNAL = re.compile(r"__.*|.*[.-]internal|heartbeats")
 
 

@@ -55,7 +55,7 @@ class PeriodicJob:
     and returns a text about them. Retriable errors stay out of the log while `excused()`: their reason was logged
     before, for all jobs. After a long step the job rests for as long as the step took, so a job takes at most half of
     its thread's time. After a successful turn, the job calls `again` until the next turn. A stopped job takes its
-    `last_step`, if it has any.
+    `last_step`, if it has any. A job that works `once` ends after its first successful turn.
     """
 
     def __init__(
@@ -69,6 +69,7 @@ class PeriodicJob:
         message_id: str = FAILED_JOB,
         again: Retryable | None = None,
         last_step: Step | None = None,
+        once: bool = False,
         note: Callable[[str, str | None], None] = lambda what, trouble: None,
         excused: Callable[[], bool] = lambda: False,
         clock: Clock = SYSTEM,
@@ -86,6 +87,7 @@ class PeriodicJob:
         self.message_id = message_id
         self._again = again
         self.last_step = last_step
+        self._once = once
         self.took_s = 0.0
         """The time of the last complete turn."""
         self._note = note
@@ -143,6 +145,8 @@ class PeriodicJob:
             if self._worked:
                 self.took_s = took_s
             log.debug("%s: a turn of the job to %s took %.3f s", self._flow, self.what, took_s)
+            if self._once and self._worked:
+                break
             if not self._stopping:
                 self._rest(max(rest_s - took_s, min(took_s, rest_s)), min(took_s, rest_s))
         if self.last_step is not None:
@@ -291,6 +295,7 @@ class PeriodicJobs:
         message_id: str = FAILED_JOB,
         again: Retryable | None = None,
         last_step: Step | None = None,
+        once: bool = False,
     ) -> PeriodicJob | None:
         """Begin a `PeriodicJob`; None if the job is turned off (`interval_s` None) or after `stop`."""
         with self._lock:
@@ -305,6 +310,7 @@ class PeriodicJobs:
                 message_id=message_id,
                 again=again,
                 last_step=last_step,
+                once=once,
                 note=self._note,
                 excused=self._excused,
                 clock=self._clock,

@@ -449,3 +449,17 @@ def test_some_jobs_end_with_their_last_turn_and_their_trouble_while_others_go_on
     assert jobs.begin("write", step, 0.01) is not None
     step.wait_for_turns(taken + 2)
     jobs.stop(60)
+
+
+def test_a_job_that_works_once_ends_after_its_first_success(step: Steps) -> None:
+    step.error = ClusterError("cluster b: nobody there")
+    jobs = PeriodicJobs("a->b")
+    job = jobs.begin("remove it", step, 0.0, once=True)
+    assert job is not None
+    step.wait_for_turns(3)
+    step.error = None
+    assert job.join(60)
+    taken = len(step.turns)
+    assert (job.trouble, job.succeeded) == (None, True)
+    jobs.stop(5)
+    assert len(step.turns) == taken

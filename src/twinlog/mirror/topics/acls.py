@@ -1,8 +1,9 @@
 """Carries rights on source topics over to remote topics while a flow runs; only adds missing rights.
 
-The rules are from Kafka class MirrorSourceConnector (syncTopicAcls), which creates every right again each time. Two
+The rules are from Kafka class MirrorSourceConnector (syncTopicAcls), which creates every right again each time. Three
 details differ. The target is asked first. The name `*`, which means all topics, is left out: MirrorMaker 2 makes a
-useless `source.*` of it, or opens all topics of the target if names are kept.
+useless `source.*` of it, or opens all topics of the target if names are kept. The fence of a flow to the source
+(`mirror.topics.writer_fence`) is left out: on the target nobody would lift it.
 """
 
 from __future__ import annotations
@@ -11,10 +12,12 @@ import logging
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
+from twinlog.errors import RefusedError
 from twinlog.kafka.admin.acls import create_topic_acls, describe_topic_acls
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.log_once import LogOnce
 from twinlog.message_ids import with_id
+from twinlog.mirror.topics.fence_notes import fences_on
 from twinlog.mirror.topology.topology import Topology, topology_of
 from twinlog.model.acls import EVERY_TOPIC, AclOperation, AclPermissionType, PatternType, TopicAcl
 from twinlog.model.topics import listed
@@ -54,6 +57,10 @@ def missing_acls(
     return [acl for acl in wanted if acl not in present]
 
 
+def _is_like_a_fence(acl: TopicAcl) -> bool:
+    return acl.permission == AclPermissionType.DENY and acl.operation == AclOperation.WRITE
+
+
 class AclSync:
     """The rights on a flow's remote topics; `run` looks once.
 
@@ -90,6 +97,8 @@ class AclSync:
         if on_target is None:
             return
         missing = missing_acls(self._topology, there, on_target, self._left_out)
+        if any(_is_like_a_fence(acl) for acl in missing):
+            missing = missing_acls(self._topology, self._without_fences(there), on_target, self._left_out)
         if not missing:
             return
         refused = self._target.call(create_topic_acls, self._target.client, missing)
@@ -98,6 +107,14 @@ class AclSync:
                 self._log_once(logging.WARNING, f"TW-ACL-01: the target refuses the ACL {acl}: {refused[acl].text}")
             else:
                 log.info("%s: created ACL %s", self._settings.name, acl)
+
+    def _without_fences(self, there: list[TopicAcl]) -> list[TopicAcl]:
+        try:
+            fences = fences_on(self._source)
+        except RefusedError as error:
+            self._log_once(logging.INFO, f"{error}; if a flow to {self._source.alias} has a fence, it is carried over")
+            return there
+        return [acl for acl in there if acl not in fences]
 
     def _describe(self, admin: ClusterAdmin) -> list[TopicAcl] | None:
         found = admin.call(describe_topic_acls, admin.client)

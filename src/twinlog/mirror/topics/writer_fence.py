@@ -8,22 +8,21 @@ these. A topic without ACLs gets none: its first ACL would close it to its reade
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
-from typing import Any
 
-from twinlog.errors import ClusterError, RefusedError
+from twinlog.errors import RefusedError
 from twinlog.kafka.admin.acls import (
     create_topic_acls,
+    delete_everywhere,
     delete_topic_acls,
     describe_acls,
     everyone_allowed_without_acls,
 )
 from twinlog.kafka.admin.cluster import ClusterAdmin
-from twinlog.kafka.consumer.topic_reader import TopicReader
 from twinlog.kafka.net.connections import principal
-from twinlog.kafka.record.last_records import LastRecords
-from twinlog.mirror.topics.internal_topics import CompactedTopic, control
+from twinlog.mirror.topics.fence_notes import FenceNote, FenceNotes
+from twinlog.mirror.topics.other_writers import OtherWriters, find_other_writers
 from twinlog.model.acls import (
     ANYWHERE,
     EVERYBODY,
@@ -32,12 +31,8 @@ from twinlog.model.acls import (
     AclPermissionType,
     ResourceType,
     TopicAcl,
-    acls_data,
-    acls_of,
     allowed_writers,
-    rights_on,
 )
-from twinlog.model.compact_json import ascii_json, object_of
 from twinlog.model.topics import listed
 from twinlog.model.types import TopicName
 from twinlog.settings.flow import FlowSettings
@@ -46,39 +41,29 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class FenceNote:
-    """The ACLs of a flow's fence, and the remote topics that a switchover has opened to producers."""
-
-    acls: tuple[TopicAcl, ...] = ()
-    opened: frozenset[TopicName] = frozenset()
-
-
-@dataclass(frozen=True, slots=True)
 class SoleWriter:
-    """The ACLs by which `login` is the only writer of topics, and the reasons for topics that stay open."""
+    """The ACLs by which a login is the only writer of topics, and the reason for topics that stay open to everybody."""
 
     acls: tuple[TopicAcl, ...]
     open_topics: tuple[str, ...]
 
 
-def sole_writer(acls: Collection[Acl], topics: Iterable[TopicName], login: str) -> SoleWriter:
-    """The ACLs that deny WRITE on topics to every login except `login`, by the present `acls` of the cluster.
+def sole_writer(others: OtherWriters) -> SoleWriter:
+    """The ACLs that deny WRITE to other writers of topics.
 
     Super users are out of reach: brokers ignore ACLs for super users.
     """
-    wanted: list[TopicAcl] = []
-    everybody: list[TopicName] = []
-    for topic in topics:
-        writers = allowed_writers(acls, topic)
-        if EVERYBODY in writers:
-            everybody.append(topic)
-            continue
-        deny = TopicAcl(topic, "", ANYWHERE, AclOperation.WRITE, AclPermissionType.DENY)
-        wanted += [replace(deny, principal=one) for one in sorted(writers - {login})]
+    everybody = others.open_to_everybody
+    denied = tuple(
+        TopicAcl(topic, one, ANYWHERE, AclOperation.WRITE, AclPermissionType.DENY)
+        for topic, logins in others.logins.items()
+        if topic not in everybody
+        for one in logins
+    )
     if not everybody:
-        return SoleWriter(tuple(wanted), ())
+        return SoleWriter(denied, ())
     text = f"an ACL lets {EVERYBODY} write to {listed(everybody)}, and a DENY would concern the flow, too"
-    return SoleWriter(tuple(wanted), (f"{text}; remove this ACL",))
+    return SoleWriter(denied, (f"{text}; remove this ACL",))
 
 
 class WriterFence:
@@ -93,129 +78,106 @@ class WriterFence:
         self._login = principal(settings.producer.client)
         self._login_is_known = settings.producer.client.sasl_username is not None
         self._target = target
-        topic = control(settings)
-        self._topic = CompactedTopic(settings.name, target, topic, "ACLs of the flow")
-        self._reader = TopicReader(target, topic.name, optional=True)
-        # The process of the flow writes a record for each topic, a switchover the other record.
-        self._acls_keys = ascii_json(["fence", settings.name, ""]).removesuffix(b'""]')
-        self._opened_key = ascii_json(["fence opened", settings.name])
-        self._last: LastRecords = {}
+        self._notes = FenceNotes(settings, target)
 
     def keep(self, remotes: Collection[TopicName]) -> str | None:
         """Deny WRITE on remote topics to other logins; returns the reason for topics that stay open to them.
 
-        Topics that a switchover has opened to producers stay open.
+        Topics that a switchover has opened to producers stay open, and other topics of an earlier run are opened.
         """
-        note = self._remove_opened()
-        remotes = [one for one in remotes if one not in note.opened]
+        note = self._remove_past(self._notes.read(), remotes)
+        wanted = [one for one in remotes if one not in note.opened]
+        present = self._describe()
+        # A run that was killed may have had another login, and its fence then concerns this login.
+        acls = [acl for acl in present if acl.of_topic not in note.acls]
+        note = self._remove(note, [acl for acl in note.acls if acl.principal == self._login])
+        others = find_other_writers(acls, wanted, self._login)
+        self._require_own_name(acls, others, wanted)
+        found = sole_writer(others)
+        reasons = [*found.open_topics, *self._open_without_acls(others)]
+        there = {acl.of_topic for acl in present}
+        missing = [acl for acl in found.acls if acl not in there]
+        if missing:
+            reasons += self._raise(note, missing, remotes)
+        return "; ".join(reasons) or None
+
+    def lift(self) -> None:
+        """Remove the ACLs of the fence of this process: the flow ends."""
+        note = self._notes.read()
+        self._remove(note, note.own)
+
+    def open_to_producers(self, remotes: Collection[TopicName]) -> None:
+        """Remove the fence of remote topics, and keep the flow from a new fence until `expect_copies`.
+
+        All brokers take records from producers at the end. For another process than that of the flow.
+        """
+        opened = self._notes.read().opened | set(remotes)
+        self._notes.write_opened(opened)
+        # A fence that the flow raises at this moment was noted before: the flow removes it, too.
+        acls = [acl for acl in self._notes.read().acls if acl.topic in opened]
+        if acls and not self._target.call(delete_everywhere, self._target.client, acls):
+            log.warning("%s: a broker has not confirmed that the fence of %s is gone", self._flow, listed(remotes))
+
+    def expect_copies(self, remotes: Collection[TopicName]) -> None:
+        """The flow may raise its fence again: producers have left these remote topics."""
+        opened = self._notes.read().opened
+        if not opened.isdisjoint(remotes):
+            self._notes.write_opened(opened - set(remotes))
+
+    def _describe(self) -> list[Acl]:
         every = self._target.call(describe_acls, self._target.client, ResourceType.TOPIC)
         if every is None:
             raise RefusedError(f"cluster {self._target.alias} has no authorizer, so each login may write to it")
-        noted = frozenset(note.acls)
-        # A run that was killed may have had another login, and its fence then concerns this login.
-        acls = [acl for acl in every if acl.of_topic not in noted]
-        own = [acl for acl in note.acls if acl.principal == self._login]
-        note = self._note(note, self._remove(own))
-        listed_topics = [one for one in remotes if rights_on(acls, one)]
-        # Without SASL, or by a token, brokers may know the flow under another name, and a DENY would concern the flow.
-        strangers = [
-            one for one in listed_topics if not self._login_is_known and self._login not in allowed_writers(acls, one)
-        ]
+        return every
+
+    def _require_own_name(self, acls: Collection[Acl], others: OtherWriters, topics: Iterable[TopicName]) -> None:
+        """Raise RefusedError if a DENY might concern the flow.
+
+        Without SASL, or by a token, brokers may know the flow under another name.
+        """
+        if self._login_is_known:
+            return
+        listed_topics = [one for one in topics if one not in others.without_acls]
+        strangers = [one for one in listed_topics if self._login not in allowed_writers(acls, one)]
         if strangers:
             raise RefusedError(
                 f"cluster {self._target.alias}: no ACL lets {self._login} write to {listed(strangers)}, so brokers may "
                 "know the flow under another name; grant WRITE to it by its name"
             )
-        found = sole_writer(acls, listed_topics, self._login)
-        present = {acl.of_topic for acl in every}
-        missing = tuple(acl for acl in found.acls if acl not in present)
-        reasons = list(found.open_topics)
-        unlisted = [one for one in remotes if one not in listed_topics]
-        if unlisted and self._target.call(everyone_allowed_without_acls, self._target.client) is not False:
-            reasons.append(
-                f"{listed(unlisted)} lacks an ACL, and brokers may leave it open to all "
-                "(allow.everyone.if.no.acl.found); create an ACL for it"
-            )
-        if missing:
-            self._write_acls(dict.fromkeys((*note.acls, *missing)), {acl.topic for acl in missing})
-            refused = self._target.call(create_topic_acls, self._target.client, missing)
-            reasons += [f"the ACL {acl} is refused: {refusal.text}" for acl, refusal in refused.items()]
-            created = [acl for acl in missing if acl not in refused]
-            if created:
-                log.info("%s: created %d ACLs: %s", self._flow, len(created), listed(map(str, created)))
-            # A switchover may have opened the topics between the two looks.
-            self._remove_opened()
-        return "; ".join(reasons) or None
 
-    def lift(self) -> None:
-        """Remove the ACLs of the fence: the flow ends."""
-        note = self._read()
-        self._note(note, self._remove(note.acls))
+    def _open_without_acls(self, others: OtherWriters) -> list[str]:
+        unlisted = others.without_acls
+        if not unlisted or self._target.call(everyone_allowed_without_acls, self._target.client) is False:
+            return []
+        text = f"{listed(unlisted)} lacks an ACL, and brokers may leave it open to all"
+        return [f"{text} (allow.everyone.if.no.acl.found); create an ACL for it"]
 
-    def open_to_producers(self, remotes: Collection[TopicName]) -> None:
-        """Remove the fence of remote topics, and keep the flow from a new fence until `expect_copies`.
+    def _raise(self, note: FenceNote, missing: list[TopicAcl], remotes: Collection[TopicName]) -> list[str]:
+        """Note the missing ACLs, and create them; returns the reasons of refusals."""
+        self._notes.write_acls(dict.fromkeys((*note.own, *missing)), {acl.topic for acl in missing})
+        # A switchover that opens topics from now on finds the note.
+        note = self._remove_past(self._notes.read(), remotes)
+        missing = [acl for acl in missing if acl.topic not in note.opened]
+        refused = self._target.call(create_topic_acls, self._target.client, missing)
+        created = [acl for acl in missing if acl not in refused]
+        if created:
+            log.info("%s: created %d ACLs: %s", self._flow, len(created), listed(map(str, created)))
+        self._remove_past(self._notes.read(), remotes)
+        return [f"the ACL {acl} is refused: {refusal.text}" for acl, refusal in refused.items()]
 
-        For another process than that of the flow.
-        """
-        opened = self._read().opened | set(remotes)
-        self._write({self._opened_key: {"topics": sorted(opened)}})
-        self._remove([acl for acl in self._read().acls if acl.topic in opened])
+    def _remove_past(self, note: FenceNote, remotes: Collection[TopicName]) -> FenceNote:
+        """Remove the fence of this process from topics that are open to producers, and from other topics than
+        `remotes`."""
+        kept = set(remotes) - note.opened
+        return self._remove(note, [acl for acl in note.own if acl.topic not in kept])
 
-    def expect_copies(self, remotes: Collection[TopicName]) -> None:
-        """The flow may raise its fence again: producers have left these remote topics."""
-        opened = self._read().opened
-        if not opened.isdisjoint(remotes):
-            self._write({self._opened_key: {"topics": sorted(opened - set(remotes))}})
-
-    def _remove_opened(self) -> FenceNote:
-        note = self._read()
-        return self._note(note, self._remove([acl for acl in note.acls if acl.topic in note.opened]))
-
-    def _remove(self, acls: Collection[TopicAcl]) -> Collection[TopicAcl]:
-        if acls:
-            self._target.call(delete_topic_acls, self._target.client, list(acls))
-            log.info("%s: removed %d ACLs of its fence", self._flow, len(acls))
-        return acls
-
-    def _note(self, note: FenceNote, removed: Collection[TopicAcl]) -> FenceNote:
-        """Note that ACLs are removed; returns the note without them."""
-        if not removed:
+    def _remove(self, note: FenceNote, acls: Collection[TopicAcl]) -> FenceNote:
+        """Remove ACLs; returns the note without them."""
+        if not acls:
             return note
-        gone = frozenset(removed)
-        left = replace(note, acls=tuple(acl for acl in note.acls if acl not in gone))
-        self._write_acls(left.acls, {acl.topic for acl in gone})
+        self._target.call(delete_topic_acls, self._target.client, list(acls))
+        log.info("%s: removed %d ACLs of its fence", self._flow, len(acls))
+        gone = frozenset(acls)
+        left = replace(note, acls=note.acls - gone, own=tuple(acl for acl in note.own if acl not in gone))
+        self._notes.write_acls(left.own, {acl.topic for acl in note.own if acl in gone})
         return left
-
-    def _read(self) -> FenceNote:
-        self._reader.read_last(self._last)
-        self._last = {
-            key: kept for key, kept in self._last.items() if key == self._opened_key or key.startswith(self._acls_keys)
-        }
-        acls: list[TopicAcl] = []
-        opened: frozenset[TopicName] = frozenset()
-        try:
-            for key, kept in self._last.items():
-                found = object_of(kept.value())
-                if key == self._opened_key:
-                    opened = frozenset(found.get("topics", []))
-                else:
-                    acls += acls_of(found.get("acls", []))
-        except (KeyError, TypeError) as error:
-            raise ClusterError(
-                f"cluster {self._target.alias}: the note of the fence is malformed: {error!r}"
-            ) from error
-        return FenceNote(tuple(acls), opened)
-
-    def _write_acls(self, acls: Iterable[TopicAcl], topics: Collection[TopicName]) -> None:
-        """Note the ACLs of these topics, a record for each topic: a record has at most a megabyte."""
-        found: dict[TopicName, list[TopicAcl]] = {topic: [] for topic in sorted(topics)}
-        for acl in acls:
-            if acl.topic in found:
-                found[acl.topic].append(acl)
-        self._write(
-            {self._acls_keys + ascii_json(topic) + b"]": {"acls": acls_data(some)} for topic, some in found.items()}
-        )
-
-    def _write(self, notes: Mapping[bytes, Mapping[str, Any]]) -> None:
-        self._topic.ensure(look=True)
-        self._topic.append([(key, ascii_json(value)) for key, value in notes.items()])

@@ -19,7 +19,8 @@ from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.record.batch import scan
 from twinlog.mirror.offsets.positions import Position
 from twinlog.mirror.topics.changes import TopicPair
-from twinlog.model.acls import EVERYBODY, AclOperation, allowed_writers, rights_on
+from twinlog.mirror.topics.other_writers import find_other_writers
+from twinlog.model.acls import EVERYBODY, AclOperation
 from twinlog.model.amounts import counted, shown_bytes
 from twinlog.model.topics import is_compacted, listed
 from twinlog.model.types import TopicName, TopicPartition
@@ -188,11 +189,10 @@ def other_writers(
         if flow.fences_writers:
             return [Problem("offsets", f"{text}; {flow.key('fence_writers')} = true needs ACLs", _FENCE)], []
         return [], [text]
+    writers = find_other_writers(there.acls, remotes, login)
     found: dict[tuple[str, ...], list[TopicName]] = defaultdict(list)
-    for remote in remotes:
-        found[tuple(sorted(allowed_writers(there.acls, remote) - {login}))].append(remote)
-    open_to_all = found.pop((), [])
-    unlisted = [name for name in open_to_all if not rights_on(there.acls, name)]
+    for remote, logins in writers.logins.items():
+        found[logins].append(remote)
     problems: list[Problem] = []
     notes: list[str] = []
     for others, names in found.items():
@@ -202,10 +202,10 @@ def other_writers(
             problems.append(Problem("offsets", _note(flow, others, names), _FENCE))
         else:
             notes.append(f"a run denies WRITE on {listed(names)} on {flow.target} to {listed(others)}, until it ends")
-    if unlisted:
+    if writers.without_acls:
         notes.append(
-            f"{listed(unlisted)} on {flow.target} lacks an ACL: with allow.everyone.if.no.acl.found each login may "
-            f"write to it, and {_FOREIGN}"
+            f"{listed(writers.without_acls)} on {flow.target} lacks an ACL: with allow.everyone.if.no.acl.found each "
+            f"login may write to it, and {_FOREIGN}"
         )
     return problems, notes
 

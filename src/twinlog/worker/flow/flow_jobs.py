@@ -58,6 +58,7 @@ class FlowJobs:
         self._translator = translator
         self._so_far, self._status = so_far, status
         self._begun: list[PeriodicJob] = []
+        self._fencing: PeriodicJob | None = None
 
     def begin_heartbeats(self, settings: FlowSettings) -> None:
         """Begin the job that works with the target alone."""
@@ -71,6 +72,7 @@ class FlowJobs:
         self._so_far.set_settings(settings)
         clusters = self._source, self._target
         self.keeps_settings = begin_keeping_in_step(self._jobs, settings, *clusters, self._topics)
+        self._fencing = begin_fencing(self._jobs, settings, self._target, self._topics)
         self.groups_writer = begin_following_groups(
             self._jobs, settings, *clusters, self._translator, reverse, self._so_far, self._status.meters
         )
@@ -82,6 +84,9 @@ class FlowJobs:
         Each job ends after the turn under way, or is left behind after `timeout_s`.
         """
         before, self._begun = self._begun, []
+        if self._fencing is not None and settings.fences_writers:
+            # The next job takes the fence over, so that no producer passes meanwhile.
+            self._fencing.last_step = None
         self._jobs.end(before, timeout_s)
         self.begin_heartbeats(settings)
         self.begin_jobs(settings, reverse)
@@ -131,38 +136,34 @@ def begin_keeping_in_step(
         settings.sync_topic_acls_interval_s,
         way_out=f"{settings.switch('sync_topic_acls_interval_s')} = false leaves them as they are",
     )
-    if settings.fences_writers:
-        fence = WriterFence(settings, target)
-
-        def keep_writers_away() -> str | None:
-            return fence.keep([pair.remote for pair in topics.pairs if settings.keeps_offsets(pair.source.name)])
-
-        jobs.begin(
-            "keep other writers from remote topics",
-            keep_writers_away,
-            FENCE_S,
-            way_out=f"{settings.key('fence_writers')} = false leaves them open",
-            message_id="TW-ACL-05",
-            last_step=fence.lift,
-        )
-    elif settings.copies and (settings.may_keep_offsets or settings.fence_writers):
-        begin_lifting_fence(jobs, WriterFence(settings, target))
     return job
 
 
-def begin_lifting_fence(jobs: PeriodicJobs, fence: WriterFence) -> None:
-    """The job that removes the fence of an earlier run, which was killed before the file's fence was switched off.
+def begin_fencing(
+    jobs: PeriodicJobs, settings: FlowSettings, target: ClusterAdmin, topics: TopicRefresh
+) -> PeriodicJob | None:
+    """The job that keeps other logins from remote topics whose offsets are kept; returns None without a fence.
 
-    It looks until the first success: another process of the flow may have a fence of its own.
+    Without a fence a job removes the fence of an earlier run, which was killed before the file's fence was switched
+    off. It ends then: another process of the flow may have a fence of its own.
     """
-    left = [fence]
+    fence = WriterFence(settings, target)
+    if not settings.fences_writers:
+        if settings.copies and (settings.may_keep_offsets or settings.fence_writers):
+            jobs.begin("remove the ACLs of an earlier run", fence.lift, BOUND_S, once=True)
+        return None
 
-    def lift() -> None:
-        if left:
-            fence.lift()
-            left.clear()
+    def keep_writers_away() -> str | None:
+        return fence.keep([pair.remote for pair in topics.pairs if settings.keeps_offsets(pair.source.name)])
 
-    jobs.begin("remove the ACLs of an earlier run", lift, BOUND_S)
+    return jobs.begin(
+        "keep other writers from remote topics",
+        keep_writers_away,
+        FENCE_S,
+        way_out=f"{settings.key('fence_writers')} = false leaves them open",
+        message_id="TW-ACL-05",
+        last_step=fence.lift,
+    )
 
 
 def begin_following_groups(

@@ -11,12 +11,20 @@ from typing import Any, cast
 import pytest
 
 from tests.unit.worker.topics.test_topic_conflicts import flow
-from twinlog.errors import ClusterError
-from twinlog.kafka.admin.acls import create_topic_acls, delete_topic_acls, describe_acls
+from twinlog.clock import SYSTEM
+from twinlog.errors import ClusterError, RefusedError
+from twinlog.kafka.admin.acls import (
+    create_topic_acls,
+    delete_everywhere,
+    delete_topic_acls,
+    describe_acls,
+    describe_topic_acls,
+)
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.record.builder import record_body
 from twinlog.kafka.record.last_records import KeptRecord, LastRecords
-from twinlog.mirror.topics import writer_fence
+from twinlog.mirror.topics import fence_notes
+from twinlog.mirror.topics.acls import AclSync
 from twinlog.mirror.topics.writer_fence import WriterFence
 from twinlog.model.acls import (
     Acl,
@@ -41,9 +49,15 @@ class Guarded:
         self.acls: set[TopicAcl] = set()
         self.notes: dict[bytes, bytes] = {}
         self.requests_left = 1_000_000
+        self.between: Callable[[], None] = lambda: None
+        """Called once, before the last request that is left."""
 
     def count_request(self) -> None:
         self.requests_left -= 1
+        if self.requests_left == 0:
+            between, self.between = self.between, lambda: None
+            self.requests_left = 1_000_000
+            between()
         if self.requests_left < 0:
             raise ClusterError("killed")
 
@@ -52,9 +66,9 @@ class Guarded:
         if step is create_topic_acls:
             self.acls |= set(argument)
             return {}
-        if step is delete_topic_acls:
+        if step in (delete_topic_acls, delete_everywhere):
             self.acls -= set(argument)
-            return None
+            return True
         if step is describe_acls:
             return self.described()
         raise AssertionError(step)
@@ -89,8 +103,11 @@ class Notes:
             self._guarded.notes[key] = value
 
 
-def fence_of(guarded: Guarded, login: str) -> WriterFence:
+def fence_of(guarded: Guarded, login: str, group: str | None = None) -> WriterFence:
+    """The fence of a process of the flow, perhaps with a group of its own."""
     plain = flow("a", "b")
+    if group is not None:
+        plain = replace(plain, worker_group_id=group)
     client = replace(plain.producer.client, sasl_username=login)
     settings = replace(
         plain, producer=replace(plain.producer, client=client), fence_writers=True, offsets=PerTopic("identical")
@@ -102,8 +119,13 @@ def fence_of(guarded: Guarded, login: str) -> WriterFence:
 @pytest.fixture
 def guarded(monkeypatch: pytest.MonkeyPatch) -> Guarded:
     made = Guarded()
-    monkeypatch.setattr(writer_fence, "TopicReader", lambda *_, **__: Notes(made))
-    monkeypatch.setattr(writer_fence, "CompactedTopic", lambda *_, **__: Notes(made))
+    made.acls = {
+        TopicAcl(topic, principal, "*", AclOperation.WRITE, AclPermissionType.ALLOW)
+        for topic in TOPICS
+        for principal in (APP, *(f"User:{login}" for login in LOGINS))
+    }
+    monkeypatch.setattr(fence_notes, "TopicReader", lambda *_, **__: Notes(made))
+    monkeypatch.setattr(fence_notes, "CompactedTopic", lambda *_, **__: Notes(made))
     return made
 
 
@@ -126,14 +148,53 @@ def require_fence(guarded: Guarded, login: str, closed: Collection[TopicName]) -
         assert guarded.may_write(topic, APP) == (topic not in closed)
 
 
+def test_a_topic_that_left_is_open(guarded: Guarded) -> None:
+    """The run before was killed, and had another filter."""
+    fence_of(guarded, LOGINS[0]).keep(TOPICS)
+    require_fence(guarded, LOGINS[0], TOPICS)
+    fence_of(guarded, LOGINS[0]).keep([FIRST])
+    require_fence(guarded, LOGINS[0], [FIRST])
+
+
+def test_processes_with_groups_of_their_own_have_fences_of_their_own(guarded: Guarded) -> None:
+    one, other = (fence_of(guarded, LOGINS[0], group) for group in ("one", "other"))
+    one.keep([FIRST])
+    other.keep([SECOND])
+    require_fence(guarded, LOGINS[0], TOPICS)
+    one.lift()
+    require_fence(guarded, LOGINS[0], [SECOND])
+    one.keep([FIRST])
+    fence_of(guarded, LOGINS[0]).open_to_producers(TOPICS)
+    require_fence(guarded, LOGINS[0], [])
+    for fence, topic in ((one, FIRST), (other, SECOND)):
+        fence.keep([topic])
+    require_fence(guarded, LOGINS[0], [])
+
+
+@pytest.mark.parametrize("request_number", range(1, 12))
+def test_a_switchover_opens_topics_during_a_turn(guarded: Guarded, request_number: int) -> None:
+    fence, switchover = (fence_of(guarded, LOGINS[0]) for _ in range(2))
+    switchover.expect_copies(TOPICS)
+    met: list[bool] = []
+
+    def open_topics() -> None:
+        switchover.open_to_producers([FIRST])
+        met.append(guarded.may_write(FIRST, APP))
+
+    guarded.between, guarded.requests_left = open_topics, request_number
+    fence.keep(TOPICS)
+    if not met:
+        guarded.requests_left = 1_000_000
+        open_topics()
+    assert met == [True]
+    require_fence(guarded, LOGINS[0], [SECOND])
+    fence.lift()
+    require_fence(guarded, LOGINS[0], [])
+
+
 @pytest.mark.parametrize("seed", range(200))
 def test_a_drawn_course(guarded: Guarded, seed: int) -> None:
     chance = random.Random(seed)
-    guarded.acls = {
-        TopicAcl(topic, principal, "*", AclOperation.WRITE, AclPermissionType.ALLOW)
-        for topic in TOPICS
-        for principal in (APP, *(f"User:{login}" for login in LOGINS))
-    }
     before = set(guarded.acls)
     opened: set[TopicName] = set()
     for _ in range(20):
@@ -156,3 +217,35 @@ def test_a_drawn_course(guarded: Guarded, seed: int) -> None:
                     opened.discard(topic)
     fence_of(guarded, LOGINS[0]).lift()
     assert guarded.acls == before
+
+
+@pytest.mark.parametrize("may_read", [True, False])
+def test_a_flow_from_the_target_leaves_the_fence_out(guarded: Guarded, may_read: bool) -> None:
+    """In a chain of flows nobody would lift the fence of the first flow on the last cluster."""
+    fence_of(guarded, LOGINS[0]).keep(TOPICS)
+    by_hand = TopicAcl(FIRST, "User:visitor", "*", AclOperation.WRITE, AclPermissionType.DENY)
+    guarded.acls.add(by_hand)
+    there: set[TopicAcl] = set()
+
+    def call_last(step: Callable[..., Any], _client: object, argument: Any = ()) -> Any:
+        there.update(argument if step is create_topic_acls else ())
+        return {} if step is create_topic_acls else list(there)
+
+    def call_first(step: Callable[..., Any], _client: object) -> list[TopicAcl]:
+        assert step is describe_topic_acls
+        return list(guarded.acls)
+
+    def names() -> list[str]:
+        if not may_read:
+            raise RefusedError("cluster b: User:carol lacks READ on topic mm2-twinlog-control.a.internal")
+        return ["mm2-twinlog-control.a.internal", FIRST]
+
+    clients = {"client": SimpleNamespace(), "clock": SYSTEM}
+    source = SimpleNamespace(**clients, call=call_first, topics=names, alias="b")
+    target = SimpleNamespace(**clients, call=call_last, alias="c")
+    sync = AclSync(flow("b", "c"), cast(ClusterAdmin, source), cast(ClusterAdmin, target))
+    for _ in range(2):
+        sync.run()
+    carried = {acl.principal for acl in there if acl.permission == AclPermissionType.DENY}
+    fenced = {APP, *(f"User:{login}" for login in LOGINS[1:])}
+    assert carried == {"User:visitor"} | (set() if may_read else fenced)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from twinlog.mirror.topics.other_writers import find_other_writers
 from twinlog.mirror.topics.writer_fence import SoleWriter, sole_writer
 from twinlog.model.acls import EVERY_TOPIC, Acl, AclOperation, AclPermissionType, PatternType, ResourceType
 from twinlog.model.types import TopicName
@@ -37,7 +38,7 @@ each_way_to_write = pytest.mark.parametrize(
 
 
 def fence(acls: Sequence[Acl]) -> SoleWriter:
-    return sole_writer(acls, [TOPIC], OWN)
+    return sole_writer(find_other_writers(acls, [TOPIC], OWN))
 
 
 DENIED = str(acl("User:app", permission=AclPermissionType.DENY).of_topic)

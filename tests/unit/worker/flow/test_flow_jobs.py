@@ -9,19 +9,27 @@ from typing import Any, cast
 
 import pytest
 
+from harness.wait import wait_for
 from tests.unit.worker.topics.test_topic_conflicts import flow
 from twinlog.clock import SYSTEM
-from twinlog.errors import ClusterError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.mirror.offsets.map_store import MapStore
-from twinlog.mirror.topics.writer_fence import WriterFence
 from twinlog.model.types import TopicName, TopicPartition
+from twinlog.settings.flow import FlowSettings, OffsetsMode
 from twinlog.settings.per_topic import PerTopic
-from twinlog.worker.flow.flow_jobs import begin_joining_segments, begin_keeping_in_step, begin_lifting_fence
+from twinlog.worker.flow import flow_jobs
+from twinlog.worker.flow.flow_jobs import FlowJobs, begin_fencing, begin_joining_segments
 from twinlog.worker.periodic import PeriodicJobs
 from twinlog.worker.topics.topic_refresh import TopicRefresh
 
+KEEPS, LIFTS = "keep other writers from remote topics", "remove the ACLs of an earlier run"
+ADMIN = cast(ClusterAdmin, SimpleNamespace(client=SimpleNamespace(), clock=SYSTEM))
+
 LIVING, GONE, LEADERLESS = (TopicPartition(TopicName(name), 0) for name in ("living", "gone", "leaderless"))
+
+
+def fencing_flow(fences: bool, offsets: OffsetsMode) -> FlowSettings:
+    return replace(flow("a", "b"), fence_writers=fences, offsets=PerTopic(offsets))
 
 
 def test_maps_of_topics_that_are_gone_are_kept_small_too() -> None:
@@ -44,55 +52,56 @@ def test_maps_of_topics_that_are_gone_are_kept_small_too() -> None:
     assert joined == [{LIVING: 7, GONE: 0}]
 
 
-def test_other_writers_are_kept_away_only_if_asked() -> None:
-    """The fence is lifted when the flow ends."""
+@pytest.mark.parametrize(
+    ("fences", "offsets", "job"),
+    [(False, "translated", None), (True, "translated", LIFTS), (False, "identical", LIFTS), (True, "identical", KEEPS)],
+)
+def test_other_writers_are_kept_away_only_if_asked(fences: bool, offsets: OffsetsMode, job: str | None) -> None:
+    """The fence is lifted when the flow ends, and a fence of an earlier run once."""
     begun: dict[str, Mapping[str, Any]] = {}
 
     def begin(what: str, step: Callable[[], object], interval_s: float, **how: Any) -> None:
         begun[what] = how
 
-    plain = flow("a", "b")
-    keeps, lifts = "keep other writers from remote topics", "remove the ACLs of an earlier run"
-    for fences, offsets, job in (
-        (False, "translated", None),
-        (True, "translated", lifts),
-        (False, "identical", lifts),
-        (True, "identical", keeps),
-    ):
-        begun.clear()
-        settings = replace(plain, fence_writers=fences, offsets=PerTopic(offsets))
-        admin = cast(ClusterAdmin, SimpleNamespace(client=SimpleNamespace(), clock=SYSTEM))
-        begin_keeping_in_step(
-            cast(PeriodicJobs, SimpleNamespace(begin=begin)),
-            settings,
-            admin,
-            admin,
-            cast(TopicRefresh, SimpleNamespace(leaves_out=None)),
-        )
-        expected = {"keep the settings of remote topics in step", "carry ACLs over", job}
-        assert begun.keys() == expected - {None}
-    how = begun[keeps]
-    assert how["message_id"] == "TW-ACL-05"
-    assert how["last_step"] is not None
-    assert "a->b.twinlog.fence.writers = false" in how["way_out"]
+    begin_fencing(
+        cast(PeriodicJobs, SimpleNamespace(begin=begin)), fencing_flow(fences, offsets), ADMIN, cast(TopicRefresh, None)
+    )
+    assert list(begun) == [name for name in (job,) if name is not None]
+    if job == LIFTS:
+        assert begun[job] == {"once": True}
+    if job == KEEPS:
+        assert begun[job]["message_id"] == "TW-ACL-05"
+        assert begun[job]["last_step"] is not None
+        assert "a->b.twinlog.fence.writers = false" in begun[job]["way_out"]
 
 
-def test_the_fence_of_an_earlier_run_is_lifted_once() -> None:
-    """Another process of the flow may have a fence of its own."""
-    steps: list[Callable[[], None]] = []
-    lifted: list[str] = []
+@pytest.mark.parametrize("fences", [True, False])
+def test_changed_settings_leave_the_fence_as_it_is(fences: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Producers would pass between the jobs of the former settings and of the new settings."""
+    calls: list[str] = []
 
-    def begin(what: str, step: Callable[[], None], interval_s: float) -> None:
-        steps.append(step)
+    class Fence:
+        def __init__(self, *_: object) -> None:
+            pass
 
-    def fail() -> None:
-        raise ClusterError("silent")
+        def keep(self, _: object) -> None:
+            calls.append("keep")
 
-    fence = SimpleNamespace(lift=fail)
-    begin_lifting_fence(cast(PeriodicJobs, SimpleNamespace(begin=begin)), cast(WriterFence, fence))
-    with pytest.raises(ClusterError):
-        steps[0]()
-    fence.lift = lambda: lifted.append("once")
-    for _ in range(2):
-        steps[0]()
-    assert lifted == ["once"]
+        def lift(self) -> None:
+            calls.append("lift")
+
+    monkeypatch.setattr(flow_jobs, "WriterFence", Fence)
+    monkeypatch.setattr(flow_jobs, "begin_keeping_in_step", lambda *_: None)
+    monkeypatch.setattr(flow_jobs, "begin_following_groups", lambda *_: None)
+    monkeypatch.setattr(flow_jobs, "begin_heartbeats", lambda *_: None)
+    jobs = PeriodicJobs("a->b")
+    topics, so_far = SimpleNamespace(pairs=[]), SimpleNamespace(set_settings=lambda _: None)
+    unused: Any = None
+    status: Any = SimpleNamespace(meters=None)
+    made = FlowJobs(jobs, ADMIN, ADMIN, cast(TopicRefresh, topics), unused, cast(Any, so_far), status)
+    made.begin_jobs(fencing_flow(True, "identical"), None)
+    wait_for(lambda: calls == ["keep"], 60, "the fence is there")
+    made.change_settings(fencing_flow(fences, "identical"), None, 30)
+    wait_for(lambda: calls[1:] == (["keep"] if fences else ["lift"] * 2), 60, "the other settings are in use")
+    jobs.stop(30)
+    assert calls.count("lift") == (1 if fences else 2)

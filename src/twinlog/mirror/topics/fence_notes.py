@@ -1,0 +1,111 @@
+"""The notes of fences in a flow's control topic: the ACLs of each fence, and the topics that a switchover has opened.
+
+A flow with a group of its own runs beside other processes of the same flow, and each notes the ACLs of its own topics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from twinlog.errors import ClusterError
+from twinlog.kafka.admin.cluster import ClusterAdmin
+from twinlog.kafka.consumer.topic_reader import TopicReader
+from twinlog.kafka.record.last_records import LastRecords
+from twinlog.mirror.topics.internal_topics import CompactedTopic, control
+from twinlog.model.acls import TopicAcl, acls_data, acls_of
+from twinlog.model.compact_json import ascii_json, object_of
+from twinlog.model.topic_names import is_control_topic
+from twinlog.model.types import TopicName
+from twinlog.settings.flow import FlowSettings
+
+_ACLS, _OPENED = "fence", "fence opened"
+_ANY_FENCE = ascii_json([_ACLS]).removesuffix(b"]") + b","
+
+
+@dataclass(frozen=True, slots=True)
+class FenceNote:
+    """The ACLs of the fences of a flow, those of this process among them, and the topics that are open to producers."""
+
+    acls: frozenset[TopicAcl] = frozenset()
+    own: tuple[TopicAcl, ...] = ()
+    opened: frozenset[TopicName] = frozenset()
+
+
+class FenceNotes:
+    """Reads and writes the notes of a flow's fences. Used by a single thread at a time.
+
+    All methods raise ClusterError if the target is silent, and RefusedError for a missing right.
+    """
+
+    def __init__(self, settings: FlowSettings, target: ClusterAdmin) -> None:
+        self._target = target
+        topic = control(settings)
+        self._topic = CompactedTopic(settings.name, target, topic, "ACLs of the flow")
+        self._reader = TopicReader(target, topic.name, optional=True)
+        # The process of the flow writes a record for each topic, a switchover the other record.
+        self._of_flow = ascii_json([_ACLS, settings.name, ""]).removesuffix(b'""]')
+        self._of_group = b"]" if not settings.has_own_group else b"," + ascii_json(settings.group_id) + b"]"
+        self._opened = ascii_json([_OPENED, settings.name])
+        self._last: LastRecords = {}
+
+    def read(self) -> FenceNote:
+        """The notes now."""
+        self._reader.read_last(self._last)
+        self._last = {
+            key: kept for key, kept in self._last.items() if key == self._opened or key.startswith(self._of_flow)
+        }
+        acls: set[TopicAcl] = set()
+        own: list[TopicAcl] = []
+        opened: frozenset[TopicName] = frozenset()
+        try:
+            for key, kept in self._last.items():
+                found = object_of(kept.value())
+                if key == self._opened:
+                    opened = frozenset(found.get("topics", []))
+                    continue
+                noted = acls_of(found.get("acls", []))
+                acls.update(noted)
+                own += [acl for acl in noted if key == self._key(acl.topic)]
+        except (KeyError, TypeError) as error:
+            raise ClusterError(
+                f"cluster {self._target.alias}: the note of the fence is malformed: {error!r}"
+            ) from error
+        return FenceNote(frozenset(acls), tuple(own), opened)
+
+    def write_acls(self, acls: Iterable[TopicAcl], topics: Collection[TopicName]) -> None:
+        """Note the ACLs of this process for topics, a record for each topic: a record has at most a megabyte."""
+        found: dict[TopicName, list[TopicAcl]] = {topic: [] for topic in sorted(topics)}
+        for acl in acls:
+            if acl.topic in found:
+                found[acl.topic].append(acl)
+        self._write({self._key(topic): {"acls": acls_data(some)} for topic, some in found.items()})
+
+    def write_opened(self, topics: Collection[TopicName]) -> None:
+        """Note all topics that are open to producers."""
+        self._write({self._opened: {"topics": sorted(topics)}})
+
+    def _key(self, topic: TopicName) -> bytes:
+        return self._of_flow + ascii_json(topic) + self._of_group
+
+    def _write(self, notes: Mapping[bytes, Mapping[str, Any]]) -> None:
+        if not notes:
+            return
+        self._topic.ensure(look=True)
+        self._topic.append([(key, ascii_json(value)) for key, value in notes.items()])
+
+
+def fences_on(cluster: ClusterAdmin) -> set[TopicAcl]:
+    """The ACLs of the fences of all flows to a cluster.
+
+    Raises ClusterError if the cluster is silent, RefusedError if the login lacks READ on the control topic of a flow.
+    """
+    found: set[TopicAcl] = set()
+    for topic in filter(is_control_topic, cluster.topics()):
+        last: LastRecords = {}
+        TopicReader(cluster, topic, optional=True).read_last(last)
+        for key, kept in last.items():
+            if key.startswith(_ANY_FENCE):
+                found.update(acls_of(object_of(kept.value()).get("acls", [])))
+    return found
