@@ -415,17 +415,19 @@ class LiveClusters:
         return holds_everywhere(self.source, plan)
 
     def open_copies(self, topics: Collection[MovedTopic]) -> None:
-        """Lift the fence of the flow. The flow back may raise its own fence again, if its target answers."""
+        """Lift the fence of the flow. The flow back may raise its own fence again, unless its target is lost."""
         names = [topic.name for topic in topics if topic.keeps_name]
         if names and self._flow.fences_writers:
             WriterFence(self._flow, self.target).open_to_producers(names)
-        if names and self._back.fences_writers:
-            with suppress(ClusterError):
+        if names and self._back.fences_writers and self._source_error is None:
+            # Otherwise the way back notes it, by `close_copies`.
+            with suppress(RefusedError):
                 WriterFence(self._back, self.source).expect_copies(names)
 
     def close_copies(self, topics: Collection[MovedTopic]) -> None:
-        if self._flow.fences_writers:
-            WriterFence(self._flow, self.target).expect_copies([topic.name for topic in topics])
+        names = [topic.name for topic in topics if topic.keeps_name]
+        if names and self._flow.fences_writers:
+            WriterFence(self._flow, self.target).expect_copies(names)
 
     def lift_fence(self, plan: Data, side: Side) -> None:
         if side == "source":

@@ -98,6 +98,7 @@ class Brokers:
     seeded: dict[tuple[Side, TopicPartition], int] = field(default_factory=dict)
     lifts: list[Side] = field(default_factory=list)
     open_copies: list[str] = field(default_factory=list)
+    closed_copies: int = 0
     """The topics on the target that the flow keeps no producer from."""
     open_txn: int = 0
     """For so many looks a transaction is open."""
@@ -302,6 +303,7 @@ class ScriptedWorld:
     def close_copies(self, topics: Collection[MovedTopic]) -> None:
         self._kill.before()
         self.brokers.open_copies = []
+        self.brokers.closed_copies += 1
         self._kill.afterwards()
 
     def read_fence(self) -> Data | None:

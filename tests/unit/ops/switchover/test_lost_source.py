@@ -56,6 +56,7 @@ def test_the_way_back_begins_at_the_cut(keeps_names: bool, lost: bool) -> None:
     ):
         assert brokers.fenced
         assert lost or "target" in brokers.lifts
+        assert brokers.closed_copies
         assert brokers.left_fence is None
         assert brokers.noted_fence == {"restore": "open"}
         assert brokers.copied == brokers.logs

@@ -88,6 +88,7 @@ def rejoin(context: StepContext) -> Data:
     if plan["fence"]:
         world.lift_fence(plan["fence"], "target")
         world.note_fence(None, "target")
+    world.close_copies(context.topics)
     return {"seeded": bool(plan["positions"]), "tail": plan["tail"], "lifted": bool(plan["fence"])}
 
 
