@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import threading
 from collections.abc import Callable, Mapping, Sequence, Set
 
@@ -19,6 +20,7 @@ from twinlog.mirror.offsets.starts import AT_FIRST
 from twinlog.model.amounts import counted
 from twinlog.model.types import TopicPartition
 from twinlog.settings.flow import FlowSettings
+from twinlog.worker.placement.growth import TaskGrowth
 from twinlog.worker.placement.tasks import SlotDemand, assign_partitions
 from twinlog.worker.retrying import FlowRetrier
 from twinlog.worker.status.flow_status import FlowStatus
@@ -35,7 +37,6 @@ A task is a single thread, and a transform keeps it from moving bytes.
 """
 
 LOOK_S = 1.0
-GROW_AFTER_S = 5.0
 VACANT_S = 0.2
 """The time for which a lost copier's task may claim its share again; then other tasks get the partitions."""
 
@@ -57,8 +58,8 @@ class FlowTasks:
     """The tasks of a flow; `poll_tasks` is called every moment by the flow's thread.
 
     `slots` is the number of tasks that the flow may use at once. `tasks` is the number with which it begins, or None.
-    With None, the number of tasks follows the slots. Otherwise it grows when the copiers have been at their limit for
-    long.
+    With None, the number of tasks follows the slots. Otherwise it follows the load, see `TaskGrowth`; `cores` are the
+    cores of this machine.
     """
 
     def __init__(
@@ -69,6 +70,7 @@ class FlowTasks:
         *,
         slots: int,
         tasks: int | None,
+        cores: int | None = None,
         clock: Clock = SYSTEM,
     ) -> None:
         self.slots = max(1, min(slots, settings.tasks_max))
@@ -78,6 +80,7 @@ class FlowTasks:
         self._leases = leases
         self._grows = tasks is not None
         self.count = self.slots if tasks is None else max(1, min(tasks, self.slots))
+        self._growth = TaskGrowth(self.count, cores=cores or os.cpu_count() or 1, clock=clock)
         self._load = LoadMonitor(clock.monotonic)
         self._hungry = False
         self._replan = threading.Event()
@@ -88,7 +91,7 @@ class FlowTasks:
         self._granted_by = LONG_AGO
         self._partitions: Set[TopicPartition] = frozenset()
         self._lease = 0
-        self._calm_since = self._look_at = self._renew_at = self._clock.monotonic()
+        self._look_at = self._renew_at = self._clock.monotonic()
 
     # For other threads.
 
@@ -133,7 +136,7 @@ class FlowTasks:
             self._divide()
         if now >= self._look_at:
             self._look_at = now + LOOK_S
-            self._look(now)
+            self._look()
         if self._load.needs_move(self._leases.assignment()):
             self._divide(level=True)
         if self._leases.lease != self._lease or self._leases.unclaimed or self._closed:
@@ -203,19 +206,18 @@ class FlowTasks:
     def _open_shares(self) -> Assignment:
         return tuple(share for number, share in enumerate(self._leases.assignment()) if number not in self._closed)
 
-    def _look(self, now: float) -> None:
-        """Add a task if the copiers have been at their limit for long."""
-        if not self._flow_status.overloaded():
-            self._hungry, self._calm_since = False, now
+    def _look(self) -> None:
+        """Add a task for a backlog, or end the added tasks of a quiet flow."""
+        most = min(self.slots, len(self._partitions))
+        count = self._growth.choose_count(self.count, most, self._flow_status.backlog(), quiet=self._load.quiet)
+        self._hungry = self._growth.at_limit and self.count >= self.slots
+        if not self._grows or count == self.count:
             return
-        if now - self._calm_since <= GROW_AFTER_S:
-            return
-        self._hungry = self.count >= self.slots
-        if self._hungry or self.count >= len(self._partitions):
-            return
-        self.count += 1
-        self._calm_since = now
-        log.info("%s: a task was added, %d now: the copiers are at their limit", self._settings.name, self.count)
+        if count > self.count:
+            log.info("%s: a task was added for the backlog, %d now", self._settings.name, count)
+        else:
+            log.info("%s: the load is low, the flow has %s again", self._settings.name, counted(count, "task"))
+        self.count = count
         self._divide()
 
     def _divide(self, *, level: bool = False, same_lease: bool = False) -> None:

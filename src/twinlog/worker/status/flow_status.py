@@ -18,6 +18,7 @@ from twinlog.metrics.meters import FlowMeters
 from twinlog.model.amounts import counted
 from twinlog.model.reach import ClusterReachability
 from twinlog.model.types import SourceOffset, TopicName, TopicPartition
+from twinlog.worker.status.backlog import Backlog
 from twinlog.worker.status.held_and_paused import PausedPartitions
 from twinlog.worker.status.report import TopicProgress
 from twinlog.worker.status.topic_sums import OldestRecords, TopicSums
@@ -29,9 +30,6 @@ TREND_S = 15.0
 
 ON_ITS_WAY_S = 2.0
 """A lag that is copied within this time has no trend: while the source is written to, some record always waits."""
-
-BUSY = 0.8
-"""A copier that computes for more than this share of the time is at its limit."""
 
 OLD_S = 30.0
 """A value that was last confirmed longer ago than this counts as unknown."""
@@ -281,12 +279,17 @@ class FlowStatus:
             return self._planned is not None and key not in self._planned
         return key in self._stuck or entry[0].lag == 0
 
-    def overloaded(self) -> bool:
-        """Whether every copier is at its limit while records wait."""
+    def backlog(self) -> Backlog:
+        """The records that wait now, and how busy the copiers are; all 0 if no record waits or no report is fresh."""
         now = self._clock()
         with self._lock:
             fresh = [one.busy for one in self._holders.values() if now - one.heard_at < WINDOW_S]
-            return bool(fresh) and min(fresh) > BUSY and self._lag(now)[0] > 0
+            lag = self._lag(now)[0]
+            if not fresh or lag <= 0:
+                return Backlog()
+            largest = max(part.lag for key, (part, _) in self._parts.items() if key not in self._own)
+            recent, span = self._recent(now)
+            return Backlog(min(fresh), lag, max(0, lag - largest), recent.records / span)
 
     def partitions(self) -> dict[TopicPartition, PartitionProgress]:
         with self._lock:
@@ -347,10 +350,8 @@ class FlowStatus:
     def summary(self) -> Summary:
         now = self._clock()
         with self._lock:
-            self._forget_old(now)
-            span = max(1.0, now - self._window[0][0]) if self._window else WINDOW_S
+            recent, span = self._recent(now)
             lag, age_s, unknown = self._lag(now)
-            recent = PartitionCounters.total(counted for _, counted in self._window)
             rate = recent.records / span
             return Summary(
                 partitions=sum(one.partitions for one in self._holders.values()),
@@ -375,6 +376,12 @@ class FlowStatus:
         others = len(self._stuck) - 1
         more = f" (and {counted(others, 'more partition')})" if others else ""
         return f"{key.topic}-{key.partition}: {self._stuck[key]}{more}"
+
+    def _recent(self, now: float) -> tuple[PartitionCounters, float]:
+        """What was copied in the last seconds, and the number of these seconds."""
+        self._forget_old(now)
+        span = max(1.0, now - self._window[0][0]) if self._window else WINDOW_S
+        return PartitionCounters.total(counted for _, counted in self._window), span
 
     def _forget_old(self, now: float) -> None:
         while self._window and now - self._window[0][0] > WINDOW_S:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from types import FrameType
 from typing import Any
 
@@ -12,9 +13,11 @@ from hypothesis import strategies as st
 
 from twinlog.lease.progress import PartitionCounters, PartitionProgress, Report
 from twinlog.model.types import TopicName, TopicPartition
+from twinlog.worker.status.backlog import Backlog
 from twinlog.worker.status.flow_status import OLD_S, WINDOW_S, FlowStatus
 
 ORDERS, OLD = TopicPartition(TopicName("orders"), 0), TopicPartition(TopicName("old"), 0)
+BEATS = TopicPartition(TopicName("heartbeats"), 0)
 
 
 class Clock:
@@ -275,3 +278,20 @@ def test_a_report_costs_the_same_however_many_partitions_are_known(known: int) -
     status.add_report(report(*all_[:3]))
     clock.now += 1
     assert 0 < operations(status, report(*all_[:3])) < 340
+
+
+def test_a_backlog_is_what_waits_and_how_busy_the_least_busy_copier_is() -> None:
+    clock = Clock()
+    status = FlowStatus(clock)
+    assert status.backlog() == Backlog()
+    status.plan({ORDERS, OLD, BEATS}, {BEATS})
+    status.add_report(replace(report(progress(ORDERS, 5, 105, records=30)), busy=0.9))
+    status.add_report(
+        replace(report(progress(OLD, 5, 45, records=10), progress(BEATS, 5, 9_000), copier="b"), busy=0.6)
+    )
+    assert status.backlog() == Backlog(busy=0.6, lag=140, elsewhere=40, records_per_s=40)
+    clock.now += WINDOW_S
+    status.add_report(replace(report(progress(ORDERS, 105, 105)), busy=0.3))
+    assert status.backlog() == Backlog(busy=0.3, lag=40, elsewhere=0, records_per_s=40 / WINDOW_S)
+    status.add_report(report(progress(OLD, 45, 45)))
+    assert status.backlog() == Backlog(), "nothing waits"
