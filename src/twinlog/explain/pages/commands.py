@@ -571,8 +571,8 @@ _SWITCH = Area(
                 "`create topic TOPIC on WEST: ...`",
             ),
             meaning=(
-                "The rehearsal finds missing rights, or the step `topics` does for the topics that it creates. The other "
-                "lines belong to a switchover that is done otherwise."
+                "The rehearsal finds missing rights, and the step `topics` the rights on topics that it has created. "
+                "The other lines belong to a switchover that is done otherwise."
             ),
             impact="The groups of the line do not continue on the target; all other groups and the records are there.",
             mend=(
