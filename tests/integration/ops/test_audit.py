@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -221,29 +222,39 @@ def test_each_damage_is_found_and_named_with_its_count(staged: Staged) -> None:
     assert not of(report, "changed-records")
 
 
-def test_groups_have_exact_counts(staged: Staged) -> None:
+def test_groups_have_true_counts(staged: Staged) -> None:
     there = {name: group_offsets(staged.target, [name])[name]["north.orders", 0].offset for name in ("shop", "late")}
     (skips,) = of(staged.report, "group-skips")
-    assert skips["count"] == there["shop"] - 100 > 0
-    assert skips["text"] == f"group shop would skip {there['shop'] - 100} records on south"
-    assert f"continues at {there['shop']} on the target, should be 100" in skips["details"][0]
-    repeats = of(staged.report, "group-repeats")
-    wanted = 400 - there["late"]
-    assert [(one["count"], one["text"]) for one in repeats] == [
-        (wanted, f"group late would repeat {wanted} records on south")
-    ]
+    assert 0 < skips["count"] <= there["shop"] - 100
+    assert skips["text"] == f"group shop would skip at least {skips['count']} records on south"
+    assert f"continues at {there['shop']} on the target, should be at least " in skips["details"][0]
+    (repeats,) = of(staged.report, "group-repeats")
+    assert repeats["count"] >= 400 - there["late"]
+    assert repeats["text"] == f"group late would repeat up to {repeats['count']} records on south"
 
 
-def test_a_switchover_says_the_same_about_groups_and_mends_it(staged: Staged) -> None:
+def test_a_switchover_says_the_same_about_groups(staged: Staged) -> None:
     there = {name: group_offsets(staged.target, [name])[name]["north.orders", 0].offset for name in ("shop", "late")}
     calls = [line.strip() for line in staged.rehearsed if "north.orders-0" in line]
-    assert calls == [
-        "commit for group late on south: north.orders-0 at 400",
-        (
-            f"group shop, north.orders-0: ahead; on the target the group continues at {there['shop']}, "
-            f"{there['shop'] - 100} after its position there: it would skip them"
-        ),
-    ]
+    (skips,), (repeats,) = of(staged.report, "group-skips"), of(staged.report, "group-repeats")
+    late, shop = calls
+    stands = re.fullmatch(
+        r"(group late, north.orders-0: there|commit for group late on south: north.orders-0 at (\d+)); "
+        r"offset 400 has no exact translation: the group would repeat some, up to (\d+) records",
+        late,
+    )
+    assert stands, late
+    place = int(stands[2] or there["late"])
+    assert there["late"] <= place < 400 <= place + int(stands[3]) == there["late"] + repeats["count"]
+    ahead = re.fullmatch(
+        rf"group shop, north.orders-0: ahead; on the target the group continues at {there['shop']}, and its position "
+        r"there is (\d+) to (\d+): it would skip (\d+) to (\d+) records",
+        shop,
+    )
+    assert ahead, shop
+    least, past, fewest, most = map(int, ahead.groups())
+    assert least <= 100 <= past
+    assert (fewest, most) == (skips["count"], there["shop"] - least)
 
 
 def test_a_group_in_an_empty_topic_could_move(staged: Staged) -> None:

@@ -252,11 +252,13 @@ def _least_offset(facts: MoveFacts) -> TargetOffset | None:
     """Return the largest target offset before which the group has certainly read all records.
 
     A checkpoint of the same or an earlier commit gives an offset, too. MirrorMaker 2 may have written the checkpoint
-    from offset syncs that newer syncs have replaced since.
+    from offset syncs that newer syncs have replaced since. A checkpoint past all copies of records before the commit is
+    of an earlier log.
     """
     known = [] if facts.translated is None else [facts.translated]
     if facts.checkpoint_target is not None and facts.checkpoint_source is not None and facts.committed is not None:
-        known += [facts.checkpoint_target] if facts.checkpoint_source <= facts.committed else []
+        later = facts.past_copies is not None and facts.checkpoint_target > facts.past_copies
+        known += [facts.checkpoint_target] if facts.checkpoint_source <= facts.committed and not later else []
     return max(known, default=None)
 
 
@@ -284,6 +286,9 @@ def _compared(
         text = f"on the target the group continues at {resumes}, "
         if exact:
             text += f"{resumes - true} after its position there: it would skip them"
+        elif facts.past_copies is not None and resumes > facts.past_copies:
+            text += f"and its position there is {true} to {facts.past_copies}: it would skip "
+            text += f"{resumes - facts.past_copies} to {counted(resumes - true, 'record')}"
         else:
             text += f"and its position there is {true} or later: it may skip up to {counted(resumes - true, 'record')}"
         reasons = (*reasons, Reason(Obstacle.TARGET_AHEAD, text))

@@ -1,19 +1,22 @@
 """What the offset syncs of a flow prove about copies of MirrorMaker 2, which has no exact map.
 
-An offset sync is a pair of offsets of the same record. Between two syncs, source and target offsets that grow in step
-mean that each record was copied once. Source offsets that grow faster lack copies, target offsets that grow faster have
-copies twice, or records of another producer. MirrorMaker 2 writes a sync after each source offset that it did not read
-(Kafka class OffsetSyncWriter), so the places of losses are known within a few offsets.
+An offset sync is a pair of offsets of the same record. Between two syncs, source offsets that grow faster lack copies,
+target offsets that grow faster have copies twice, or records of another producer. MirrorMaker 2 writes a sync after
+each source offset that it did not read (Kafka class OffsetSyncWriter), so most places of losses are known within a few
+offsets. Offsets that grow in step are no proof that each record was copied once: MirrorMaker 2 drops syncs while ten
+syncs are under way and when it is killed, so a hole in the source may hide behind a doubled record or a marker of its
+own transactions. A group between two syncs is therefore translated to the first of them.
 """
 
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from functools import cached_property
+from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 from twinlog.kafka.admin.cluster import ClusterAdmin
@@ -72,37 +75,135 @@ class PartitionSyncs:
         self._sources.append(source)
         self._targets.append(target)
 
-    def anchors(self, source_end: int) -> list[OffsetPair]:
-        """The syncs whose offsets grow on both sides; `source_end` is the end of the source's log.
+    def written(self, source_end: int) -> list[OffsetPair]:
+        """The syncs of the present logs; `source_end` is the end of the source's log, and later than the last sync.
 
-        A sync at or beyond the end is of an earlier topic of the same name, and so are all syncs before it. A sync that
-        goes back on the source, after a restart that copied again, is left out: the next sync ahead shows how much.
+        A sync at or beyond the end is of an earlier topic of the same name, and so are all syncs before it.
         """
         found: list[OffsetPair] = []
         for source, target in zip(self._sources, self._targets, strict=True):
             if source >= source_end:
                 found.clear()
-            elif not found or (source > found[-1].source and target > found[-1].target):
+            else:
                 found.append(OffsetPair(source, target))
         return found
 
 
-class SyncHistory:
-    """The anchors of each partition of a flow, and their jumps."""
+@dataclass(frozen=True, slots=True)
+class SyncedPlace:
+    """The place on the other cluster of a group that stands at or after an offset sync.
 
-    def __init__(self, anchors: dict[TopicPartition, list[OffsetPair]]) -> None:
-        self._anchors = anchors
+    A group that continues at `least` skips no record. From `past` on it repeats no record that the syncs show; `past`
+    is None after the last sync.
+    """
+
+    least: int
+    past: int | None
+
+    @property
+    def exact(self) -> bool:
+        return self.least == self.past
+
+    def joined(self, least: int | None, past: int | None) -> SyncedPlace:
+        """The place with what else is known: the later least offset, and the earlier end of repeats."""
+        known = [one for one in (self.past, past) if one is not None]
+        return SyncedPlace(max(self.least, least or 0), min(known, default=None))
+
+
+class _Written:
+    """The syncs of a partition in the order of their writing, which is the order of target offsets."""
+
+    def __init__(self, syncs: Sequence[OffsetPair]) -> None:
+        self.syncs = syncs
+
+    @cached_property
+    def anchors(self) -> list[OffsetPair]:
+        found: list[OffsetPair] = []
+        for one in self.syncs:
+            if not found or (one.source > found[-1].source and one.target > found[-1].target):
+                found.append(one)
+        return found
+
+    @cached_property
+    def _furthest(self) -> list[int]:
+        """The furthest source offset up to each sync."""
+        return list(accumulate((one.source for one in self.syncs), max))
+
+    @cached_property
+    def _reached(self) -> list[int]:
+        """The furthest source offset that may have a copy before the place after each sync.
+
+        A restart copies again from an earlier record, and the syncs of the last records before it may be missing.
+        """
+        steps = (before.source + after.target - before.target - 1 for before, after in pairwise(self.syncs))
+        return list(
+            accumulate((max(step, one.source) for step, one in zip((-1, *steps), self.syncs, strict=True)), max)
+        )
+
+    @cached_property
+    def _nearest_after(self) -> list[int]:
+        """The least source offset from each sync on."""
+        return list(accumulate((one.source for one in reversed(self.syncs)), min))[::-1]
+
+    def to_target(self, offset: int) -> SyncedPlace | None:
+        """The place of the next record after all records before `offset`; None before the first sync.
+
+        The copies of later records begin after the last sync that precedes all syncs of later records. The copies of
+        earlier records end before the sync that follows the last sync of an earlier record.
+        """
+        ahead = bisect_right(self._furthest, offset)
+        if not ahead:
+            return None
+        last = self.syncs[ahead - 1]
+        least = last.target + (last.source < offset)
+        after = bisect_left(self._nearest_after, offset)
+        if not after:
+            return SyncedPlace(least, self.syncs[0].target)
+        earlier = self.syncs[after - 1]
+        if earlier.source == offset - 1:
+            return SyncedPlace(least, earlier.target + 1)
+        return SyncedPlace(least, self.syncs[after].target if after < len(self.syncs) else None)
+
+    def to_source(self, offset: int) -> SyncedPlace | None:
+        """The place after the records that a reader of the copy before `offset` has read; None before the first sync.
+
+        The reader has read all records up to the furthest sync before `offset`, and perhaps the records after a sync
+        that fit in the places up to the next sync.
+        """
+        at = bisect_left(self.syncs, offset, key=lambda one: one.target)
+        following = self.syncs[at] if at < len(self.syncs) else None
+        read, perhaps = -1, -1
+        if at:
+            last = self.syncs[at - 1]
+            read, perhaps = self._furthest[at - 1], max(self._reached[at - 1], last.source + offset - 1 - last.target)
+        if following is not None and following.target == offset and following.source > read:
+            # Before the first sync, a reader may have read copies of any record.
+            known = at or not offset
+            return SyncedPlace(following.source, max(following.source, perhaps + 1) if known else None)
+        return SyncedPlace(read + 1, perhaps + 1) if at else None
+
+
+class SyncHistory:
+    """The offset syncs of each partition of a flow in the order of their writing, with their anchors and jumps."""
+
+    def __init__(self, syncs: Mapping[TopicPartition, Sequence[OffsetPair]]) -> None:
+        self._written = {partition: _Written(some) for partition, some in syncs.items()}
 
     def __bool__(self) -> bool:
-        return any(self._anchors.values())
+        return any(one.syncs for one in self._written.values())
 
     def anchors(self, partition: TopicPartition) -> list[OffsetPair]:
-        """The pairs of offsets of a source partition, in order; empty before its first sync."""
-        return self._anchors.get(partition, [])
+        """The syncs of a source partition whose offsets grow on both sides; empty before its first sync.
+
+        A sync that goes back on the source, after a restart that copied again, is left out: the next sync ahead shows
+        how much.
+        """
+        known = self._written.get(partition)
+        return [] if known is None else known.anchors
 
     def partitions(self) -> Iterator[TopicPartition]:
         """The partitions with syncs."""
-        return iter(sorted(self._anchors))
+        return iter(sorted(self._written))
 
     def jumps(self, partition: TopicPartition) -> list[OffsetJump]:
         """The places where source and target offsets part."""
@@ -112,34 +213,26 @@ class SyncHistory:
             if after.source - before.source != after.target - before.target
         ]
 
-    def translate(self, partition: TopicPartition, offset: SourceOffset, target_end: int) -> TargetOffset | None:
-        """The target offset of the next record of a group that has committed `offset`; None if the syncs leave it open.
+    def translate(self, partition: TopicPartition, offset: SourceOffset, target_end: int) -> SyncedPlace | None:
+        """The place in the copy of a group that has committed `offset`.
 
-        Beyond the last sync the offsets grow in step, up to the end of the target's log: MirrorMaker 2 would have
-        written a sync for a source offset that it did not read.
+        None before the first sync, and if the target's log ends before the place: the log is another log, or lost its
+        end.
         """
-        found = _in_step(self.anchors(partition), int(offset), target_end)
-        return None if found is None else TargetOffset(found)
+        known = self._written.get(partition)
+        return None if known is None else _inside(known.to_target(int(offset)), target_end)
 
-    def translate_back(self, partition: TopicPartition, offset: TargetOffset, source_end: int) -> SourceOffset | None:
-        """The source offset of the next record of a group that has committed `offset` in the copy of a partition."""
-        turned = [OffsetPair(one.target, one.source) for one in self.anchors(partition)]
-        found = _in_step(turned, int(offset), source_end)
-        return None if found is None else SourceOffset(found)
+    def translate_back(self, partition: TopicPartition, offset: TargetOffset, source_end: int) -> SyncedPlace | None:
+        """The place in a source partition of a group that has committed `offset` in its copy."""
+        known = self._written.get(partition)
+        return None if known is None else _inside(known.to_source(int(offset)), source_end)
 
 
-def _in_step(anchors: Sequence[OffsetPair], offset: int, end: int) -> int | None:
-    """The offset on the other side, by the anchors around an offset; None if they part in between, or after the end."""
-    at = bisect_right(anchors, offset, key=lambda one: one.source) - 1
-    if at < 0:
+def _inside(place: SyncedPlace | None, end: int) -> SyncedPlace | None:
+    """The place, if the log has it; after the last sync nothing is repeated from the end of the log on."""
+    if place is None or place.least > end:
         return None
-    before = anchors[at]
-    found = before.target + offset - before.source
-    if at + 1 < len(anchors) and offset > before.source:
-        after = anchors[at + 1]
-        if after.source - before.source != after.target - before.target:
-            return None
-    return found if found <= end else None
+    return SyncedPlace(place.least, end if place.past is None else min(place.past, end))
 
 
 class SyncHistoryReader:
@@ -153,15 +246,16 @@ class SyncHistoryReader:
         self._reader = TopicReader(here, TopicName(flow.offset_syncs_topic), optional=True)
         self._known: defaultdict[TopicPartition, PartitionSyncs] = defaultdict(PartitionSyncs)
 
-    def read(self, source_ends: Mapping[TopicPartition, int]) -> SyncHistory:
-        """The history of the source partitions whose logs end at `source_ends`.
+    def read(self, source_ends: Callable[[], Mapping[TopicPartition, int]]) -> SyncHistory:
+        """The history of the source partitions that `source_ends` returns, with the ends of their logs.
 
-        Raises ClusterError, and RefusedError if the login lacks READ on the topic of offset syncs.
+        The ends are asked for after the syncs are read: a sync of a newer record would look like a sync of an earlier
+        topic. Raises ClusterError, and RefusedError if the login lacks READ on the topic of offset syncs.
         """
         for _, record in self._reader.read():
             sync = decode_offset_sync(record.key, record.value)
             if sync is not None:
                 self._known[sync.source].add(sync.upstream, sync.downstream)
         return SyncHistory(
-            {part: self._known[part].anchors(end) for part, end in source_ends.items() if part in self._known}
+            {part: self._known[part].written(end) for part, end in source_ends().items() if part in self._known}
         )

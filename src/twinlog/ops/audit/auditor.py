@@ -161,9 +161,10 @@ class FlowAuditor:
     def _read_history(self, plan: VerifyPlan) -> SyncHistory:
         flow = self._flow
         wanted = [part.source for part in plan.parts if part.problem is None]
-        ends = ask_twice(self._source, lambda: self._source.offsets(wanted, latest=True))
         self._progress(flow.name, "offset syncs", 0, 1)
-        found = SyncHistoryReader(flow, self._source, self._target).read(ends)
+        found = SyncHistoryReader(flow, self._source, self._target).read(
+            lambda: ask_twice(self._source, lambda: self._source.offsets(wanted, latest=True))
+        )
         self._progress(flow.name, "offset syncs", 1, 1)
         return found
 
@@ -235,8 +236,9 @@ class FlowAuditor:
             topic for name, topic in self._source.topics().items() if any(one.mirrors(name) for one in topologies)
         ]
         wanted = partitions_of(topics)
-        ends = self._source.offsets(wanted, latest=True)
-        return SyncHistoryReader(self._flow, self._source, self._target).read(ends)
+        return SyncHistoryReader(self._flow, self._source, self._target).read(
+            lambda: self._source.offsets(wanted, latest=True)
+        )
 
     def _has_groups(self, cluster: ClusterAdmin) -> bool:
         """Whether a cluster has ever had a group: before its first group, a request for one creates a topic."""

@@ -9,6 +9,7 @@ from twinlog.mirror.groups.safe_move import MoveVerdict, Obstacle, judge
 from twinlog.mirror.offsets.sync_history import SyncHistory
 from twinlog.model.amounts import counted
 from twinlog.model.topics import listed
+from twinlog.model.types import TargetOffset
 from twinlog.ops.audit.report import AuditPart, Finding, Severity
 from twinlog.ops.groups.reader import GroupPartitionStatus, GroupsSnapshot, GroupStatus
 
@@ -41,7 +42,7 @@ class GroupFailover:
 
 
 def by_history(part: GroupPartitionStatus, history: SyncHistory) -> GroupPartitionStatus:
-    """The partition of a group with an exact translation, if offset syncs prove it in place of a missing exact map."""
+    """The partition of a group with its nearest translation by all offset syncs, in place of a missing exact map."""
     facts = part.facts
     if facts.exact or facts.committed is None or facts.remote is None or facts.target_end is None:
         return part
@@ -50,7 +51,9 @@ def by_history(part: GroupPartitionStatus, history: SyncHistory) -> GroupPartiti
     found = history.translate(facts.source, facts.committed, facts.target_end)
     if found is None:
         return part
-    better = replace(facts, translated=found, exact=True)
+    place = found.joined(facts.translated, facts.past_copies)
+    past = None if place.past is None else TargetOffset(place.past)
+    better = replace(facts, translated=TargetOffset(place.least), exact=place.exact, past_copies=past)
     return replace(part, facts=better, verdict=judge(better))
 
 
@@ -124,7 +127,8 @@ def _of_skips(flow: str, target: str, one: GroupFailover) -> list[Finding]:
     if not one.skips:
         return []
     count = sum(records for _, records in one.skips)
-    text = f"group {one.group} would skip {counted(count, 'record')} on {target}"
+    about = "" if all(part.facts.exact for part, _ in one.skips) else "at least "
+    text = f"group {one.group} would skip {about}{counted(count, 'record')} on {target}"
     way = (
         f"stop the group's consumers on {target}, and set its offsets there back to the numbers after 'should be' "
         "(kafka-consumer-groups.sh --reset-offsets --to-offset)"

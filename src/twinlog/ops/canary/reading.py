@@ -273,7 +273,7 @@ class CanaryReader:
             source.connect(self._connect_s)
             if flow.offset_syncs_location != "source":
                 target.connect(self._connect_s)
-            found = SyncHistoryReader(flow, source, target).read(source.offsets(wanted, latest=True))
+            found = SyncHistoryReader(flow, source, target).read(lambda: source.offsets(wanted, latest=True))
         finally:
             source.close()
             target.close()
@@ -316,7 +316,8 @@ class CanaryReader:
         ours = _place(lookup, facts.source, facts.committed)
         should = by_canary(lookup, facts.source, facts.committed, history)
         if should is None and facts.target_end is not None:
-            should = history.translate(facts.source, facts.committed, facts.target_end)
+            place = history.translate(facts.source, facts.committed, facts.target_end)
+            should = place.least if place is not None and place.exact else None
         if should is None and facts.exact:
             should = facts.translated
         return GroupResume(

@@ -133,7 +133,8 @@ class SwitchoverGroups:
             for where, what in sorted(offsets.items())
             if (place := self._place(where, what.offset, moved, cut, there, began)) is not None
         }
-        places |= self._proofs.prove({key: one for key, one in places.items() if one.by and not one.exact}, committed)
+        inexact = {key: one for key, one in places.items() if one.by and not one.exact}
+        places |= self._proofs.prove(inexact, committed, cut)
         found = [
             GroupOffset(
                 group,
@@ -143,7 +144,7 @@ class SwitchoverGroups:
                 place.offset,
                 place.exact,
                 metadata=committed[group][where].metadata,
-                past_copies=self._past_copies(where, committed[group][where].offset, place),
+                past_copies=place.past,
             )
             for (group, where), place in places.items()
         ]
@@ -186,7 +187,10 @@ class SwitchoverGroups:
         if known is None:
             return GroupPlace(remote, None, False, "there")
         # Of a remote topic that was recreated since the last copy, offset syncs and checkpoints are of the earlier log.
-        return GroupPlace(remote, known.offset, known.exact, "" if known.by == "start" else "there")
+        if known.by == "start":
+            return GroupPlace(remote, known.offset, known.exact)
+        past = None if known.exact else self._forward.past_copies(where, SourceOffset(offset))
+        return GroupPlace(remote, known.offset, known.exact, "there", past)
 
     def _came_back(self, there: TopicPartition, offset: int) -> GroupPlace:
         self._refresh("back", self._back)
@@ -194,11 +198,6 @@ class SwitchoverGroups:
         if known is None:
             return GroupPlace(there, None, False, "back")
         return GroupPlace(there, known.offset, known.exact, "back")
-
-    def _past_copies(self, where: TopicPartition, offset: int, place: GroupPlace) -> int | None:
-        if place.exact or place.by != "there":
-            return None
-        return self._forward.past_copies(where, SourceOffset(offset))
 
     def _refresh(self, name: str, translator: Translator) -> None:
         if name not in self._refreshed:

@@ -1,6 +1,6 @@
-"""The places at which groups continue on the target, as exact as MirrorMaker 2's offset syncs and checkpoints prove.
+"""The places at which groups continue on the target, as near as MirrorMaker 2's offset syncs and checkpoints prove.
 
-An audit proves offsets by the same history of offset syncs.
+An audit translates offsets by the same history of offset syncs.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from twinlog.errors import RefusedError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.consumer.topic_reader import TopicReader
 from twinlog.kafka.record.last_records import KeptRecord, LastRecords
-from twinlog.mirror.offsets.sync_history import SyncHistory, SyncHistoryReader
+from twinlog.mirror.offsets.sync_history import SyncedPlace, SyncHistory, SyncHistoryReader
 from twinlog.mirror.records import Checkpoint, decode_checkpoint
 from twinlog.mirror.topology.plugins import policy_of
 from twinlog.model.groups import GroupOffsets
@@ -24,14 +24,27 @@ from twinlog.settings.flow import FlowSettings
 class GroupPlace(NamedTuple):
     """A partition of the target, and the offset there at which a group continues, None if it is unknown.
 
-    `by` is the flow whose maps and offset syncs translated the offset: the flow there, or the flow back. It is empty
-    for an offset to which the histories of both flows add nothing.
+    An inexact place may repeat records before `past`; None is unknown. `by` is the flow whose maps and offset syncs
+    translated the offset: the flow there, or the flow back. It is empty for an offset to which the histories of both
+    flows add nothing.
     """
 
     partition: TopicPartition
     offset: int | None
     exact: bool
     by: Literal["there", "back", ""] = ""
+    past: int | None = None
+
+
+def _nearest(place: GroupPlace, synced: SyncedPlace | None, last: Checkpoint | None, end: int) -> GroupPlace:
+    """Return an inexact place in a log up to `end`, with what offset syncs and an earlier checkpoint add to it."""
+    if synced is not None:
+        known = synced.joined(place.offset, place.past)
+        place = place._replace(offset=known.least, exact=known.exact, past=known.past)
+    past = end if place.past is None else min(place.past, end)
+    if last is not None and (place.offset or 0) < last.downstream <= past:
+        place = place._replace(offset=int(last.downstream))
+    return place._replace(past=past)
 
 
 class GroupPlaceProver:
@@ -58,8 +71,11 @@ class GroupPlaceProver:
         self,
         places: Mapping[tuple[GroupId, TopicPartition], GroupPlace],
         committed: Mapping[GroupId, GroupOffsets],
+        cut: Mapping[TopicPartition, int],
     ) -> dict[tuple[GroupId, TopicPartition], GroupPlace]:
-        """Better places by the history of offset syncs, as in an audit, else by the checkpoints of the flow there.
+        """Nearer places by all offset syncs, as in an audit, and by the checkpoints of the flow there.
+
+        The flow there has copied the records before `cut`.
 
         MirrorMaker 2 translates by few offset syncs. Its earlier checkpoints may be further than its present
         translation, because it forgets offset syncs.
@@ -74,10 +90,10 @@ class GroupPlaceProver:
         # Without the right to read these topics, places stay as they are.
         with suppress(RefusedError):
             if there:
-                forth_known = self._history_there.read(self._source.offsets(there, latest=True))
+                forth_known = self._history_there.read(lambda: self._source.offsets(there, latest=True))
         with suppress(RefusedError):
             if back:
-                back_known = self._history_back.read(on_target)
+                back_known = self._history_back.read(lambda: self._target.offsets(back, latest=True))
         with suppress(RefusedError):
             if there:
                 checkpoints = {(one.group, one.remote): one for one in self.read_checkpoints()}
@@ -87,14 +103,14 @@ class GroupPlaceProver:
             if end is None:
                 continue
             if place.by == "there":
-                exact: int | None = forth_known.translate(where, SourceOffset(offset), end)
+                synced = forth_known.translate(where, SourceOffset(offset), end)
             else:
-                exact = back_known.translate_back(place.partition, TargetOffset(offset), end)
+                synced = back_known.translate_back(place.partition, TargetOffset(offset), end)
             last = checkpoints.get((group, place.partition))
-            if exact is not None:
-                found[group, where] = place._replace(offset=exact, exact=True)
-            elif last is not None and last.upstream <= offset and (place.offset or 0) < last.downstream <= end:
-                found[group, where] = place._replace(offset=int(last.downstream))
+            near = _nearest(place, synced, last if last is not None and last.upstream <= offset else None, end)
+            # While the flow is behind, records that the group has read are still to come.
+            is_behind = offset > cut.get(where, offset)
+            found[group, where] = near._replace(exact=False, past=None) if is_behind else near
         return found
 
     def read_checkpoints(self) -> Iterator[Checkpoint]:

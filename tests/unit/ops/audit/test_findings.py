@@ -41,7 +41,7 @@ def history(part: TopicPartition, *syncs: tuple[int, int]) -> SyncHistory:
     known = PartitionSyncs()
     for source, target in syncs:
         known.add(source, target)
-    return SyncHistory({part: known.anchors(10_000)})
+    return SyncHistory({part: known.written(10_000)})
 
 
 # Groups.
@@ -71,16 +71,26 @@ def test_a_group_behind_on_the_target_repeats_records() -> None:
     assert (found.kind, found.severity, found.count) == ("group-repeats", Severity.NOTE, 10)
 
 
-def test_offset_syncs_count_exactly_what_mirror_maker_translates_roughly() -> None:
+def test_all_offset_syncs_count_nearer_than_mirror_maker_translates() -> None:
     inexact = replace(STANDS, exact=False, translated=50, past_copies=None, target_committed=50, checkpoint_target=50)
     (rough,) = groups(inexact)
     assert "up to" in rough.text
     assert rough.count == 60, "all that is left on the target"
-    (found,) = groups(inexact, known=history(HERE, (50, 20), (150, 120)))
-    assert (found.kind, found.count) == ("group-repeats", 20)
+    near = history(HERE, (50, 20), (90, 60), (110, 80))
+    (found,) = groups(inexact, known=near)
+    assert (found.kind, found.count) == ("group-repeats", 30)
+    assert found.text == "group shop would repeat up to 30 records on b"
+    (ahead,) = groups(replace(inexact, target_committed=95), known=near)
+    assert (ahead.kind, ahead.count) == ("group-skips", 15)
+    assert ahead.text == "group shop would skip at least 15 records on b"
+    assert ahead.lines == (
+        "orders-3: committed 100 on the source, continues at 95 on the target, should be at least 61, 15 skipped",
+    )
+    exact = history(HERE, (50, 20), (100, 70), (110, 80))
+    (found,) = groups(inexact, known=exact)
     assert found.text == "group shop would repeat 20 records on b"
-    (ahead,) = groups(replace(inexact, target_committed=75), known=history(HERE, (50, 20), (150, 120)))
-    assert (ahead.kind, ahead.count) == ("group-skips", 5)
+    (ahead,) = groups(replace(inexact, target_committed=75), known=exact)
+    assert ahead.text == "group shop would skip 5 records on b"
 
 
 def test_a_group_without_offsets_on_the_target_is_unclear() -> None:

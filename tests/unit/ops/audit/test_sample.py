@@ -17,7 +17,7 @@ def history(*syncs: tuple[int, int]) -> SyncHistory:
     known = PartitionSyncs()
     for source, target in syncs:
         known.add(source, target)
-    return SyncHistory({SOURCE: known.anchors(1 << 40)})
+    return SyncHistory({SOURCE: known.written(1 << 40)})
 
 
 def part(section: Section) -> PartitionToVerify:

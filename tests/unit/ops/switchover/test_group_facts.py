@@ -203,17 +203,23 @@ class Syncs:
         self._syncs = syncs
         self._refused = refused
 
-    def read(self, ends: Mapping[TopicPartition, int]) -> SyncHistory:
+    def read(self, ends: Callable[[], Mapping[TopicPartition, int]]) -> SyncHistory:
         if self._refused:
             raise RefusedError("READ on the topic is missing")
         known = PartitionSyncs()
         for source, target in self._syncs:
             known.add(source, target)
-        return SyncHistory({part: known.anchors(end) for part, end in ends.items()})
+        return SyncHistory({part: known.written(end) for part, end in ends().items()})
 
 
 def copied_by_mirror_maker(
-    offset: int, there: int, syncs: Syncs, *, present: int | None = None, checkpoint: tuple[int, int] | None = None
+    offset: int,
+    there: int,
+    syncs: Syncs,
+    *,
+    present: int | None = None,
+    checkpoint: tuple[int, int] | None = None,
+    copied: int = 1201,
 ) -> MovedGroups:
     """A group that stands at `offset`, which the kept offset syncs translate to `there`."""
     source, target = ScriptedGroups("a", offset), ScriptedGroups("b", 0)
@@ -224,7 +230,7 @@ def copied_by_mirror_maker(
     vars(groups._proofs)["_history_there"] = syncs
     last = [] if checkpoint is None else [Checkpoint(SHOP, *COPY, *map(SourceOffset, checkpoint))]  # type: ignore[arg-type]
     vars(groups._proofs)["read_checkpoints"] = lambda: iter(last)
-    cut, ends = {P0: 1201}, {P0: 1201}
+    cut, ends = {P0: copied}, {P0: copied}
     return groups.read_groups([MovedTopic(ORDERS, COPY.topic, 1, ORDERS)], cut, ends, {})
 
 
@@ -235,32 +241,48 @@ def reports(seen: MovedGroups) -> tuple[Any, ...]:
 
 
 def test_copies_of_mirror_maker_are_translated_as_in_an_audit() -> None:
-    syncs = Syncs((0, 0), (404, 404), (1000, 1000))
+    syncs = Syncs((0, 0), (404, 404), (606, 606), (707, 707), (808, 808), (1000, 1000))
     seen = copied_by_mirror_maker(800, 405, syncs, present=607)
-    assert reports(seen) == ("committed", 800, 0, 0, "")
+    doubt = "offset 800 has no exact translation: the group would repeat some, up to 100 records"
+    assert reports(seen) == ("committed", 708, 0, 100, doubt)
     # An audit of the same groups, which are still to be moved.
     facts_now = MoveFacts(SHOP, P0, COPY, SourceOffset(800), SourceOffset(0), SourceOffset(1201), SourceOffset(1201))
     facts_now = replace(
         facts_now, translated=TargetOffset(405), target_committed=TargetOffset(607), target_end=TargetOffset(1201)
     )
     part = GroupPartitionStatus(facts_now, judge_move(facts_now))
-    better = by_history(part, syncs.read({P0: 1201}))
-    assert (better.facts.translated, better.verdict.repeats) == (800, 193)
+    better = by_history(part, syncs.read(lambda: {P0: 1201}))
+    assert (better.facts.translated, better.verdict.repeats) == (708, 201)
     # Only the place of a group that is further is a place that it would skip from.
-    assert reports(copied_by_mirror_maker(800, 405, syncs, present=900))[:3] == ("ahead", 800, 100)
+    result, there, _, _, why = reports(copied_by_mirror_maker(800, 405, syncs, present=900))
+    assert (result, there) == ("ahead", 708)
+    assert why == (
+        "on the target the group continues at 900, and its position there is 708 to 808: it would skip 92 to 192 "
+        "records"
+    )
+    # A group at an offset sync has an exact place.
+    assert reports(copied_by_mirror_maker(808, 405, syncs, present=607)) == ("committed", 808, 0, 0, "")
+    assert reports(copied_by_mirror_maker(809, 405, syncs, present=607)) == ("committed", 809, 0, 0, "")
+
+
+def test_a_group_ahead_of_a_flow_that_is_behind_repeats_an_unknown_number() -> None:
+    seen = copied_by_mirror_maker(1150, 405, Syncs((0, 0), (1000, 1000)), copied=1100)
+    assert reports(seen)[:4] == ("committed", 1001, 0, None)
+    assert reports(copied_by_mirror_maker(1150, 405, Syncs((0, 0), (1000, 1000))))[:4] == ("committed", 1001, 0, 200)
 
 
 def test_an_own_commit_of_mirror_maker_is_not_called_ahead() -> None:
     # A record is missing somewhere between the offset syncs.
-    syncs = Syncs((0, 0), (404, 404), (1000, 999))
+    syncs = Syncs((0, 0), (404, 404), (1000, 999), (1100, 1099))
     seen = copied_by_mirror_maker(800, 405, syncs, present=607, checkpoint=(800, 607))
     result, there, skips, _, why = reports(seen)
     assert (result, there, skips) == ("there", 607, 0)
-    assert why == "offset 800 has no exact translation: the group would repeat some"
+    assert why == "offset 800 has no exact translation: the group would repeat some, up to 392 records"
     # A checkpoint of a later offset, of which the group went back, tells nothing.
     assert reports(copied_by_mirror_maker(800, 405, syncs, checkpoint=(801, 607)))[:2] == ("committed", 405)
-    # Nor do checkpoints of a log that was longer.
+    # Nor do checkpoints of a log that was longer, or past the copy of a later record.
     assert reports(copied_by_mirror_maker(800, 405, syncs, checkpoint=(800, 5000)))[:2] == ("committed", 405)
+    assert reports(copied_by_mirror_maker(800, 405, syncs, checkpoint=(800, 1000)))[:2] == ("committed", 405)
 
 
 def test_a_position_beyond_an_inexact_place_only_may_skip_records() -> None:
@@ -271,17 +293,18 @@ def test_a_position_beyond_an_inexact_place_only_may_skip_records() -> None:
     )
 
 
-def test_the_way_back_of_copies_of_mirror_maker_is_as_exact() -> None:
-    source, target = ScriptedGroups("b", 607), ScriptedGroups("a", 700)
-    source.committed = {TopicPartition(TopicName("a.orders"), 0): CommittedOffset(607, "")}
+@pytest.mark.parametrize(("offset", "there", "exact"), [(404, 404, True), (405, 405, True), (607, 405, False)])
+def test_the_way_back_of_copies_of_mirror_maker_is_as_near(offset: int, there: int, exact: bool) -> None:
+    source, target = ScriptedGroups("b", offset), ScriptedGroups("a", 700)
+    source.committed = {TopicPartition(TopicName("a.orders"), 0): CommittedOffset(offset, "")}
     target.log = {P0: (0, 1201)}
     flow = replace(facts(source, target)._flow, source=Alias("b"), target=Alias("a"), policy="default")
     back = replace(flow, source=Alias("a"), target=Alias("b"))
     groups = SwitchoverGroups(flow, back, cast("ClusterAdmin", source), cast("ClusterAdmin", target), flow)
-    vars(groups)["_back"] = Known(0, 0, 0, before=405)
+    vars(groups)["_back"] = Known(0, 0, 0, before=1)
     vars(groups._proofs)["_history_back"] = Syncs((0, 0), (404, 404), (1000, 1000))
     seen = groups.read_groups([], {}, {}, {})
-    assert [(one.target, one.there, one.exact, one.present) for one in seen.offsets] == [(P0, 607, True, 700)]
+    assert [(one.target, one.there, one.exact, one.present) for one in seen.offsets] == [(P0, there, exact, 700)]
 
 
 class Known:
