@@ -15,7 +15,6 @@ from struct import Struct
 from twinlog.kafka.producer.appends import Append
 from twinlog.kafka.record.batch import BASE_TIMESTAMP, MAX_TIMESTAMP, read_batch
 from twinlog.kafka.record.builder import MAX_RECORDS, encode_batch, record_body
-from twinlog.kafka.record.records import record_bodies
 from twinlog.model.types import SourceOffset
 
 _FIRST, _LATER = record_body(b"twinlog.offset", b""), record_body(b"", b"")
@@ -53,7 +52,7 @@ def make_fillers(
         past = SourceOffset(first + count)
         data = bytearray(_batch(count, codec))
         data[BASE_TIMESTAMP] = data[MAX_TIMESTAMP] = time
-        found.append(Append(data, count, first, past, timestamp, ((first, count),)))
+        found.append(Append(data, count, first, past, timestamp, ((first, count),), fills=True))
         first = past
     return found
 
@@ -75,12 +74,9 @@ def cut_fillers(append: Append, bounds: Sequence[int], most_bytes: int) -> list[
     ]
 
 
-def is_filler(body: bytes) -> bool:
-    """Whether a record of a remote log is the first filler of a batch; `body` is all of it after the offset delta."""
-    return body == _FIRST
+def are_fillers(bodies: Sequence[bytes]) -> bool:
+    """Whether the records of a batch of a remote log are fillers; a body is all of a record after its offset delta.
 
-
-def are_fillers(append: Append) -> bool:
-    """Whether the records of an append are fillers."""
-    batch = read_batch(append.data, 0)
-    return batch is not None and is_filler(bytes(next(record_bodies(memoryview(append.data), batch))[2]))
+    A copy of a filler, from a source that is a mirror itself, may share its batch with records of users.
+    """
+    return bool(bodies) and bodies[0] == _FIRST and all(body in (_LATER, _FIRST) for body in bodies)

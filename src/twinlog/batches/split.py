@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from itertools import accumulate, pairwise
 
-from twinlog.batches.fillers import are_fillers, cut_fillers
+from twinlog.batches.fillers import cut_fillers
 from twinlog.batches.merge import take_records
 from twinlog.errors import RecordTooLargeError
 from twinlog.kafka.producer.appends import ADDED, Append, CopyRules, OversizedRecord
@@ -48,7 +48,7 @@ def split_append(append: Append, rules: CopyRules) -> list[Append]:
 
     A record above this limit gets an append of its own.
     """
-    if are_fillers(append):
+    if append.fills:
         return cut_fillers(append, [0, append.count], rules.max_batch_bytes)
     batch, block = _opened(append)
     builder = _part(batch.codec, batch.base_timestamp, block, append.spans, 0, append.count)
@@ -82,7 +82,7 @@ def split_at_holes(append: Append, rules: CopyRules) -> list[Append]:
 
 def _cut_at(append: Append, bounds: Sequence[int], rules: CopyRules) -> list[Append]:
     """Cut an append at the numbers of records in `bounds`, from 0 up to the count of its records."""
-    if are_fillers(append):
+    if append.fills:
         return cut_fillers(append, bounds, rules.max_batch_bytes)
     batch, block = _opened(append)
     parts: list[Append] = []

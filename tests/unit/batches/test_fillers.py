@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 
 from tests.source_log import read_back
-from twinlog.batches.fillers import PORTION, are_fillers, is_filler, make_fillers
+from twinlog.batches.fillers import PORTION, are_fillers, make_fillers
 from twinlog.batches.split import isolate, split_append
 from twinlog.kafka.producer.appends import Append, CopyRules
 from twinlog.kafka.record.batch import read_batch
-from twinlog.kafka.record.builder import MAX_RECORDS, record_body
+from twinlog.kafka.record.builder import MAX_RECORDS, encode_batch, record_body
 from twinlog.kafka.record.compression import GZIP, ZSTD
+from twinlog.kafka.record.records import record_bodies
 from twinlog.kafka.record.stamp import stamp
 from twinlog.model.types import SourceOffset
 
@@ -30,7 +31,7 @@ def test_they_run_on_from_offset_to_offset(first: int, end: int, codec: int) -> 
         assert batch is not None
         assert (batch.record_count, batch.last_offset_delta) == (append.count, append.count - 1)
         assert (batch.base_timestamp, batch.max_timestamp) == (TIME, TIME)
-        assert are_fillers(append)
+        assert has_fillers(append)
     assert at == end
 
 
@@ -61,6 +62,12 @@ def test_batches_are_no_larger_than_the_topic_takes(most_bytes: int) -> None:
     assert all(append.bytes <= most_bytes for append in found)
 
 
+def has_fillers(append: Append) -> bool:
+    batch = read_batch(append.data, 0)
+    assert batch is not None
+    return append.fills and are_fillers([bytes(body) for _, _, body in record_bodies(memoryview(append.data), batch)])
+
+
 def refused() -> Append:
     (append,) = make_fillers(SourceOffset(7), SourceOffset(7 + MAX_RECORDS), TIME, ZSTD, 1 << 20)
     return append
@@ -80,9 +87,23 @@ def test_a_batch_without_refused_records_has_fillers(numbers: list[int]) -> None
 
 
 def require_fillers(parts: list[Append], most_bytes: int) -> None:
-    assert all(part.bytes <= most_bytes and are_fillers(part) for part in parts)
+    assert all(part.bytes <= most_bytes and has_fillers(part) for part in parts)
     assert [part.first_source_offset for part in parts] == [7, *(part.next_source_offset for part in parts[:-1])]
     assert parts[-1].next_source_offset == 7 + MAX_RECORDS
+
+
+def test_a_batch_of_a_user_that_begins_with_a_filler_keeps_its_records() -> None:
+    """The fillers of one mirror are records to copy for the next mirror, in a batch with the records behind them."""
+    bodies = [record_body(b"twinlog.offset", b""), *(record_body(b"key", b"%d" % number) for number in range(9))]
+    data = bytearray(encode_batch([(0, body) for body in bodies], ZSTD))
+    append = Append(data, 10, SourceOffset(7), SourceOffset(17), TIME, ((SourceOffset(7), 10),))
+    for parts in (split_append(append, CopyRules(max_batch_bytes=90)), isolate(append, [3], CopyRules())):
+        assert len(parts) > 1
+        kept = []
+        for part in parts:
+            stamp(part.data, 1, 0, 0)
+            kept += [one.value for one in read_back(part.data)[1]]
+        assert kept == [b"", *(b"%d" % number for number in range(9))]
 
 
 def test_records_of_users_are_none() -> None:
@@ -92,4 +113,8 @@ def test_records_of_users_are_none() -> None:
         record_body(b"twinlog.offset", b"1"),
         record_body(b"", b""),
     ):
-        assert not is_filler(record)
+        assert not are_fillers([record])
+    filler, later = record_body(b"twinlog.offset", b""), record_body(b"", b"")
+    assert are_fillers([filler, later, filler])
+    assert not are_fillers([filler, record_body(b"key", b"")])
+    assert not are_fillers([])

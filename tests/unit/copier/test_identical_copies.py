@@ -353,6 +353,23 @@ def test_translated_offsets_follow_after_fillers(filled: int) -> None:
         assert here.held == []
 
 
+def test_copies_of_the_fillers_of_another_mirror_are_kept_without_a_position() -> None:
+    """The source is a copy with identical offsets itself, and still has fillers, in a batch with records of users."""
+    with world(offsets="identical") as here:
+        filler = (0, record_body(b"twinlog.offset", b""))
+        bodies = [filler, *((0, record_body(b"key", value)) for value in VALUES[:3])]
+        data = encode_batch(bodies)
+        stamp(data, 7, 0, 0)
+        here.source.log(TOPIC).append(bytes(data))
+        copier = here.begin()
+        here.until(lambda: same(here))
+        here.crash(copier)
+        here.begin()
+        here.feed(VALUES)
+        here.until(lambda: same(here) or bool(here.held))
+        assert (here.target.log(REMOTE).start, here.held) == (0, [])
+
+
 def test_a_begin_that_the_source_deleted_is_left_out_after_fillers_without_a_position() -> None:
     with world(offsets="identical") as here:
         begun_at_31(here)

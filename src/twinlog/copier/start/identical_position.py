@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, replace
 
-from twinlog.batches.fillers import is_filler
+from twinlog.batches.fillers import are_fillers
 from twinlog.copier.start.first_look import find_offset, log_starts
 from twinlog.copier.start.gap_check import GapCheck
 from twinlog.copier.start.log_reader import CHUNK_BYTES, chunks
@@ -47,8 +47,8 @@ class _LoggedBatch:
 
     @property
     def fills(self) -> bool:
-        """Whether the batch has fillers."""
-        return bool(self.records) and is_filler(self.records[0][2])
+        """Whether the records of the batch are fillers."""
+        return are_fillers([body for _, _, body in self.records])
 
 
 class IdenticalPositions:

@@ -187,6 +187,7 @@ class Append:
     position once the append is acknowledged. `data` may be a part of the fetched buffer. `max_timestamp` is in
     milliseconds. `route` is set when a transform routed the records to this partition. `element` is set for the proof
     of equality (`copier.proof`). `step` is set for offsets out of reach of a plain batch; `data` is empty for markers.
+    `fills` is set for records that take offsets before the first copy (`batches.fillers`).
     """
 
     data: bytearray | memoryview
@@ -198,6 +199,7 @@ class Append:
     route: Route | None = None
     element: Element | None = None
     step: OffsetStep | None = None
+    fills: bool = False
 
     @property
     def bytes(self) -> int:
