@@ -41,6 +41,8 @@ class VirtualTopics:
         self.ids: dict[str, uuid.UUID] = {}
         self.refusals: dict[str, tuple[int, str]] = {}
         """Why topics that are to be created or to grow are refused: error code and text, by name."""
+        self.hidden: set[str] = set()
+        """Topics on which the login has no right."""
         self.refuse: Refuse = lambda _topic, _configs: (0, "")
         """The cluster's policy for topics that are to be created: what is wrong with one, given its settings."""
         self._name = name
@@ -78,7 +80,15 @@ class VirtualTopics:
     def metadata(self, _node: int, request: Any, code: int) -> Any:
         kind = metadata.MetadataResponse
         there = sorted({topic for topic, _ in self.parts})
-        wanted = there if request.topics is None else [topic.name for topic in request.topics]
+        by_id = {uuid_: name for name, uuid_ in self.ids.items()}
+        wanted = (
+            [name for name in there if name not in self.hidden]
+            if request.topics is None
+            else [
+                by_id.get(topic.topic_id, topic.topic_id) if topic.name is None else topic.name
+                for topic in request.topics
+            ]
+        )
         return kind(
             throttle_time_ms=0,
             brokers=[
@@ -91,8 +101,11 @@ class VirtualTopics:
             topics=[self._described(name, code) for name in wanted],
         )
 
-    def _described(self, name: str, code: int) -> Any:
+    def _described(self, name: str | uuid.UUID, code: int) -> Any:
         kind = metadata.MetadataResponse.MetadataResponseTopic
+        if isinstance(name, uuid.UUID):
+            return kind(error_code=Code.UNKNOWN_TOPIC_ID, name=None, topic_id=name, is_internal=False, partitions=[])
+        code = code or (Code.TOPIC_AUTHORIZATION_FAILED if name in self.hidden else 0)
         parts = [(number, part) for (topic, number), part in sorted(self.parts.items()) if topic == name and not code]
         return kind(
             error_code=code or (0 if parts else Code.UNKNOWN_TOPIC_OR_PARTITION),
@@ -116,6 +129,8 @@ class VirtualTopics:
     def led(self, node: int, topic: str, partition: int, epoch: int = -1) -> tuple[int, VirtualLog]:
         """The log, and why this broker cannot give it out (0 if it can)."""
         part = self.parts.get((topic, partition))
+        if topic in self.hidden:
+            return Code.TOPIC_AUTHORIZATION_FAILED, VirtualLog()
         if part is None:
             return Code.UNKNOWN_TOPIC_OR_PARTITION, VirtualLog()
         if part.leader != node:
@@ -131,7 +146,7 @@ class VirtualTopics:
             throttle_time_ms=0,
             results=[
                 result(
-                    error_code=code or self._faults.code(DESCRIBE_CONFIGS, asked.resource_name),
+                    error_code=code or self._faults.code(DESCRIBE_CONFIGS, asked.resource_name) or self._seen(asked),
                     error_message=None,
                     resource_type=asked.resource_type,
                     resource_name=asked.resource_name,
@@ -187,6 +202,9 @@ class VirtualTopics:
                 self.grow(topic.name, topic.count)
             results.append(kind.CreatePartitionsTopicResult(name=topic.name, error_code=error, error_message=text))
         return kind(throttle_time_ms=0, results=results)
+
+    def _seen(self, asked: Any) -> int:
+        return Code.TOPIC_AUTHORIZATION_FAILED if asked.resource_name in self.hidden else 0
 
     def _refusal(self, key: int, topic: str, code: int) -> tuple[int, str | None]:
         error, text = self.refusals.get(topic, (0, None))

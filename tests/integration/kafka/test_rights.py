@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -26,7 +27,7 @@ from harness.consume import consume
 from harness.groups import Committed, commit_offsets, group_offsets
 from harness.pair import side_by_side
 from harness.produce import numbered, produce
-from harness.topics import add_partitions, create_topic, set_topic_config, topic_config, topics
+from harness.topics import add_partitions, create_topic, delete_topic, set_topic_config, topic_config, topics
 from harness.wait import wait_for
 from tests.integration.copying import flow_settings
 from tests.integration.without_spark import FlowWithoutSpark
@@ -227,6 +228,46 @@ def test_a_right_that_is_granted_while_the_flow_runs_is_enough(
         wait_for(lambda: len(consume(target, f"north.{later}")) == 10, 60, "the other topic is copied")
         assert not flow.runner.ended
     assert caplog.text.count(f"remote topic north.{later}: ") == 1
+
+
+def test_a_topic_whose_rights_are_revoked_is_held_until_they_are_back(
+    guarded: Clusters, new_name: Callable[[str], str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Brokers leave such a topic out of the list of all topics; a process that starts meanwhile knows it as well."""
+    source, target = guarded
+    topic, deleted = create_topic(source, new_name("t")), create_topic(source, new_name("t"))
+    user = "User:connect"
+    right = Acl(topic, user, "ALL")
+    grant(source, right, Acl(deleted, user, "ALL"), Acl("mm2-offset-syncs.south.internal", user, "READ"))
+    grant(target, *(Acl(prefix, user, "ALL", pattern="PREFIXED") for prefix in ("mm2-", "north.")))
+    settings = as_mirrormaker(guarded, "connect", topics=(topic, deleted), sync_topic_acls_interval_s=None)
+    remote = f"north.{topic}"
+
+    def held(flow: FlowWithoutSpark) -> dict[tuple[str, str], int]:
+        return Counter((one.topic, one.reason) for one in flow.runner.held.all())
+
+    def copied(count: int) -> bool:
+        return remote in topics(target) and len(consume(target, remote)) >= count
+
+    partitions = topics(source)[topic]
+    for name in (topic, deleted):
+        produce(source, name, numbered(10))
+    with caplog.at_level(logging.INFO, "twinlog"):
+        with FlowWithoutSpark(settings) as flow:
+            wait_for(lambda: copied(10) and f"north.{deleted}" in topics(target), 60, "the topics are copied")
+            delete_acls(source, right)
+            produce(source, topic, numbered(10, start=10))
+            delete_topic(source, deleted)
+            wait_for(lambda: held(flow) == {(topic, "missing right"): partitions}, 60, "the topic is held")
+            wait_for(lambda: f"gone from north: {deleted}" in caplog.text, 60, "the deleted topic is gone")
+            wait_for(lambda: f"{user} lacks DESCRIBE on topic {topic}" in caplog.text, 60, "the right is named")
+            assert held(flow) == {(topic, "missing right"): partitions}
+        with FlowWithoutSpark(settings) as flow:
+            wait_for(lambda: held(flow) == {(topic, "missing right"): partitions}, 60, "the topic is held again")
+            grant(source, right)
+            wait_for(lambda: copied(20) and not held(flow), 90, "all is copied")
+    assert sorted(int(one.value or b"") for one in consume(target, remote)) == list(range(20))
+    assert f"gone from north: {topic}" not in caplog.text
 
 
 def test_acls_of_topics_are_carried_over_and_never_twice(

@@ -118,10 +118,10 @@ _TOPIC = Area(
             "TW-TOPIC-08",
             "Topics are gone from the source",
             "warning",
-            lines=("`gone from east, or hidden from this login: TOPICS`",),
-            meaning="The source deleted the topics, or this login lost DESCRIBE.",
+            lines=("`gone from east: TOPICS`",),
+            meaning="The source deleted the topics.",
             impact="Copying of these topics has ended; the copies stay on the target.",
-            mend="If the topics still exist, grant DESCRIBE.",
+            mend=NOTHING_TO_DO,
         ),
         Message(
             "TW-TOPIC-09",
@@ -292,13 +292,13 @@ _TOPIC = Area(
             "TW-TOPIC-24",
             "Remote topics are missing at the end of the run",
             "error",
-            lines=("`caught up, but for the target refuses remote topics: ...`",),
+            lines=("`caught up, but remote topics are missing: ...`",),
             meaning=(
                 "`--until-caught-up` copied all other topics; the target refuses to create or grow the named remote "
-                "topics."
+                "topics, or the source hides their originals."
             ),
             impact="Records of the named topics are missing on the target.",
-            mend="Follow the target's answer in the line, and run the command again.",
+            mend="Follow the answer in the line, and run the command again.",
         ),
         Message(
             "TW-TOPIC-25",

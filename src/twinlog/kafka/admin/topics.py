@@ -28,6 +28,7 @@ from twinlog.model.topics import ConfigChange, ConfigEntry, DescribedTopic, NewT
 from twinlog.model.types import TargetOffset, TopicName, TopicPartition
 
 _WITH_RIGHTS = 8
+_BY_ID = 12
 _UNKNOWN = 31
 """The bit that a broker sets in place of an answer (Kafka's Integer.MIN_VALUE)."""
 
@@ -37,6 +38,9 @@ _SET, _DELETE = 0, 1
 
 CHUNK = 100
 """Topics per request."""
+
+_NAMES = 1000
+"""Topics per request for metadata."""
 
 log = logging.getLogger(__name__)
 
@@ -100,6 +104,46 @@ async def describe_topics(
             operations_of(topic.authorized_operations) if with_rights else None,
         )
     return found, wrong
+
+
+async def find_unlisted_topics(
+    client: ClusterClient, missing: Mapping[TopicName, Topic]
+) -> tuple[dict[TopicName, Topic], frozenset[TopicName]]:
+    """Ask by name for topics that the list of all topics lacks; returns the found topics, and the hidden names.
+
+    Brokers leave a topic without DESCRIBE out of the list, and refuse it by name, even a deleted topic (Kafka class
+    KafkaApis). By its id in `missing` a deleted topic is unknown in either case, from Kafka 2.8 on. Raises
+    ClusterError.
+    """
+    found: dict[TopicName, Topic] = {}
+    hidden: set[TopicName] = set()
+    names = sorted(missing)
+    for start in range(0, len(names), _NAMES):
+        described, wrong = await describe_topics(client, names[start : start + _NAMES])
+        found.update((name, one.topic) for name, one in described.items())
+        hidden.update(name for name, code in wrong.items() if error_codes.refused(code))
+    return found, frozenset(hidden - await _deleted(client, [missing[name] for name in sorted(hidden)]))
+
+
+async def _deleted(client: ClusterClient, topics: Sequence[Topic]) -> set[TopicName]:
+    """The topics whose ids are unknown to the cluster."""
+    names = {topic.topic_id: topic.name for topic in topics if topic.topic_id is not None}
+    ids = list(names) if client.supports(MetadataRequest.API_KEY, _BY_ID) else []
+    deleted: set[TopicName] = set()
+    for start in range(0, len(ids), _NAMES):
+        request = MetadataRequest(
+            topics=[
+                MetadataRequest.MetadataRequestTopic(topic_id=one, name=None) for one in ids[start : start + _NAMES]
+            ],
+            allow_auto_topic_creation=False,
+            include_cluster_authorized_operations=False,
+            include_topic_authorized_operations=False,
+            min_version=_BY_ID,
+        )
+        for topic in (await client.send_request(request)).topics:
+            if topic.error_code == Code.UNKNOWN_TOPIC_ID:
+                deleted.add(names[topic.topic_id])
+    return deleted
 
 
 def operations_of(bits: Iterable[int] | None) -> frozenset[int] | None:

@@ -35,6 +35,9 @@ class StoredPositions(Protocol):
     def read(self, partitions: Iterable[TopicPartition], /) -> dict[TopicPartition, Position]:
         """The stored positions of these partitions; missing positions are left out. Raises ClusterError."""
 
+    def read_all(self) -> dict[TopicPartition, Position]:
+        """The stored positions of all partitions; missing positions are left out. Raises ClusterError."""
+
     def under_other_alias(
         self, partitions: Iterable[TopicPartition], /
     ) -> dict[TopicPartition, tuple[Alias, Position]]:

@@ -8,11 +8,11 @@ from twinlog.errors import RefusedError
 from twinlog.kafka.admin.acls import describe_acls
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.admin.groups import GroupAdmin
-from twinlog.kafka.admin.topics import describe_cluster, describe_topics
+from twinlog.kafka.admin.topics import describe_cluster, describe_topics, find_unlisted_topics
 from twinlog.kafka.net.connections import principal as principal_of
 from twinlog.model.acls import EVERYBODY, Acl, AclOperation, AclPermissionType, PatternType, ResourceType
 from twinlog.model.groups import GROUPS_TOPIC
-from twinlog.model.topics import DescribedTopic
+from twinlog.model.topics import DescribedTopic, Topic
 from twinlog.model.types import GroupId, TopicName
 from twinlog.ops.acls.needs import NeededRight
 from twinlog.ops.acls.resources import Resource
@@ -62,7 +62,7 @@ class ClusterJudge:
                 topic.operations
                 for name, topic in self._topics.items()
                 if right.resource.covers(Resource(ResourceType.TOPIC, name))
-            ]
+            ] or self._hidden(right.resource)
         elif right.resource.kind == ResourceType.GROUP and GROUPS_TOPIC in self._topics:
             known = self._groups(right.resource)
         else:
@@ -71,6 +71,14 @@ class ClusterJudge:
         if not answers or len(answers) < len(known):
             return None
         return all(answers)
+
+    def _hidden(self, resource: Resource) -> list[frozenset[int] | None]:
+        """No operation for a topic that the list of all topics lacks, if brokers refuse it by its name."""
+        if resource.pattern != PatternType.LITERAL or resource.name == "*":
+            return []
+        name = TopicName(resource.name)
+        _, hidden = self._admin.call(find_unlisted_topics, self._admin.client, {name: Topic(name, 0)})
+        return [frozenset()] if hidden else []
 
     def _groups(self, resource: Resource) -> list[frozenset[int] | None]:
         admin = GroupAdmin(self._admin.client)

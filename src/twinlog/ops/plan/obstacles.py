@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from twinlog.errors import RefusedError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.admin.groups import GroupAdmin
-from twinlog.kafka.admin.topics import describe_topics
-from twinlog.kafka.protocol import error_codes
+from twinlog.kafka.admin.topics import find_unlisted_topics
 from twinlog.mirror.offsets.positions import Position
 from twinlog.mirror.topics.changes import TopicChanges, TopicPair
 from twinlog.mirror.topics.internal_topics import exact_maps, internal_topics, offset_syncs, positions
@@ -203,16 +202,15 @@ def too_full(disks: Sequence[Disk], size: int | None, replicas: int, alias: Alia
     return [], [f"{text}{shown_bytes(room)} of room"] if needed > room / 2 else []
 
 
-def hidden_topics(target: ClusterAdmin, names: Sequence[TopicName]) -> list[Problem]:
-    """A problem if the login lacks the right to see new topics: a broker then refuses to confirm their absence.
+def hidden_topics(cluster: ClusterAdmin, names: Collection[TopicName], purpose: str) -> list[Problem]:
+    """A problem if the login lacks the right to see topics: a broker then refuses to confirm their absence.
 
-    Raises ClusterError.
+    `names` are topics that the list of all topics lacks. Raises ClusterError.
     """
     if not names:
         return []
-    _, wrong = target.call(describe_topics, target.client, names)
-    hidden = [name for name, code in wrong.items() if error_codes.refused(code)]
-    return _lacks(target, "DESCRIBE", "topic", hidden, "finding its leaders")
+    _, hidden = cluster.call(find_unlisted_topics, cluster.client, {name: Topic(name, 0) for name in names})
+    return _lacks(cluster, "DESCRIBE", "topic", sorted(hidden), purpose)
 
 
 def unwritable_topics(

@@ -234,7 +234,10 @@ class FlowPlanner:
                 acls if flow.sync_topic_acls_interval_s is not None else None,
             )
         )
-        findings.add(hidden_topics(self._target, new))
+        findings.add(hidden_topics(self._target, new, "finding its leaders"))
+        copied = {part.topic for part in positions or {} if self._topology.mirrors(part.topic)}
+        unlisted = copied.union(absent_topics(self._topology, here.topics)) - here.topics.keys()
+        findings.add(hidden_topics(self._source, unlisted, "copying it"))
         findings.add(unwritable_topics(self._target, flow.producer.client, new, there))
         return replace(plan, groups=tuple(self._groups(here, there, store, positions or {}, pairs, findings)))
 
@@ -438,6 +441,9 @@ class _KnownPositions:
 
     def read(self, partitions: Iterable[TopicPartition], /) -> dict[TopicPartition, Position]:
         return {part: self._positions[part] for part in partitions if part in self._positions}
+
+    def read_all(self) -> dict[TopicPartition, Position]:
+        return dict(self._positions)
 
     def starts(self) -> StoredStarts:
         return NOTHING_STORED

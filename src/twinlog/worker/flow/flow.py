@@ -411,8 +411,8 @@ class FlowRunner:
         nothing = self._topics.nothing if self._nothing else None
         refused = self._topics.refused
         if refused is not None:
-            text = f"the target refuses remote topics: {refused}"
-            log.error("TW-TOPIC-24: %s: caught up, but for %s", self.settings.name, text)
+            text = f"remote topics are missing: {refused}"
+            log.error("TW-TOPIC-24: %s: caught up, but %s", self.settings.name, text)
             self._end(FlowState.HELD, text)
         elif nothing is None:
             log.info("%s: caught up%s", self.settings.name, self.flow_status.paused)

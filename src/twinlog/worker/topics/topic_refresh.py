@@ -20,7 +20,7 @@ from twinlog.mirror.offsets.positions import Position
 from twinlog.mirror.topics.changes import TopicChanges, TopicPair, compare, copyable
 from twinlog.mirror.topics.checks import check_two_clusters, misread_topics, past_filter, warn_of_misread_topics
 from twinlog.mirror.topics.remote_topics import TopicMirror
-from twinlog.mirror.topology.topology import nothing_mirrored, topology_of
+from twinlog.mirror.topology.topology import absent_topics, nothing_mirrored, topology_of
 from twinlog.model.topics import (
     DEFAULT_MAX_MESSAGE_BYTES,
     MAX_MESSAGE_BYTES,
@@ -33,6 +33,7 @@ from twinlog.model.topics import (
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.settings.flow import FlowSettings
 from twinlog.settings.written import key_of
+from twinlog.worker.topics.hidden_topics import HiddenTopics, copied_topics
 from twinlog.worker.topics.other_copiers import OtherCopiers
 from twinlog.worker.topics.renamed_topics import RenamedTopics
 from twinlog.worker.topics.starts import PartitionStarts
@@ -75,6 +76,8 @@ class TopicRefresh:
         self._positions = positions
         self._connect = connect
         self._follow(settings, flows)
+        self._hidden_source = HiddenTopics(settings.name, source, "copying it")
+        self._hidden_target = HiddenTopics(settings.name, target, "copying to it")
         self._topic_ids: dict[TopicName, str | None] = {}
         self._limits: dict[TopicName, int] = {}
         self._refused: dict[TopicName, Refusal] = {}
@@ -146,6 +149,12 @@ class TopicRefresh:
     def refresh(self) -> None:
         """Bring the remote topics up to date. Raises ClusterError or RefusedError."""
         source, target = self._source.topics(), self._target.topics()
+        if self._seen is None:
+            self._hidden_source.use_topics(
+                topic for topic in copied_topics(self._positions) if self._topology.mirrors(topic.name)
+            )
+        source = self._hidden_source.add_unlisted(source, absent_topics(self._topology, source))
+        target = self._hidden_target.add_unlisted(target)
         changes = self.decide_topics(source, target)
         self.starts.decide_starts([pair.source for pair in changes.pairs])
         create = self._due(changes.create)
@@ -160,7 +169,7 @@ class TopicRefresh:
         self._pause_busy([pair.remote for pair in (*create, *grow)])
         self._log_missing(changes, source, target)
         if create or grow:
-            target = self._target.topics()
+            target = self._hidden_target.add_unlisted(self._target.topics())
         remote = copyable(changes, target)
         copied = {part.topic for part in remote.values()}
         self._limits.update(self._read_limits(sorted(copied - set(self._limits))))
@@ -171,6 +180,8 @@ class TopicRefresh:
             for pair in changes.pairs
         }
         self.pairs = tuple(pair for pair in changes.pairs if pair.remote in target)
+        self._hidden_source.use_topics(pair.source for pair in changes.pairs)
+        self._hidden_target.use_topics(target[pair.remote] for pair in self.pairs)
         self._target_topics = target
         self.partitions = remote
 
@@ -194,9 +205,13 @@ class TopicRefresh:
 
     @property
     def missing(self) -> dict[TopicName, str]:
-        """Source topics whose remote topic still has to be created or grown on the target, each with the reason."""
+        """Source topics whose remote topic still has to be created or grown on the target, each with the reason.
+
+        The file spells out some of them, and the source hides them from the login.
+        """
         refused, originals = dict(self._refused), self._originals
-        return {originals[remote]: refusal.text for remote, refusal in refused.items() if remote in originals}
+        found = {originals[remote]: refusal.text for remote, refusal in refused.items() if remote in originals}
+        return {**self._hidden_source.unknown, **found}
 
     def is_heartbeats(self, topic: TopicName) -> bool:
         """Whether a source topic holds heartbeats, in contrast to records of a user."""
@@ -235,10 +250,14 @@ class TopicRefresh:
 
     @property
     def refused(self) -> str | None:
-        """The names of the refused remote topics, and the reason of the first of them; None if the target takes all."""
-        if not self._refused:
-            return None
-        return f"{listed(self._refused)}: {self._refused[min(self._refused)].text}"
+        """The names of refused remote topics, and the reason of the first of them; None if the target takes all.
+
+        Without a refused remote topic: the hidden source topics that the file spells out.
+        """
+        if self._refused:
+            return f"{listed(self._refused)}: {self._refused[min(self._refused)].text}"
+        unknown = self._hidden_source.unknown
+        return f"{listed(unknown)}: {unknown[min(unknown)]}" if unknown else None
 
     def invalidate_configs(self, changes: Mapping[TopicName, Sequence[ConfigChange]]) -> None:
         """Read changed settings of remote topics again at their next use."""
@@ -412,7 +431,7 @@ class TopicRefresh:
         gone = sorted(pair.source.name for pair in self.pairs if pair.source.name not in source)
         if gone:
             log.warning(
-                "TW-TOPIC-08: %s: gone from %s, or hidden from this login: %s; what was copied stays on %s",
+                "TW-TOPIC-08: %s: gone from %s: %s; what was copied stays on %s",
                 settings.name,
                 settings.source,
                 listed(gone),

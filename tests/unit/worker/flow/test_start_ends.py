@@ -110,6 +110,22 @@ def test_what_was_deleted_is_not_waited_for(world: World, caplog: pytest.LogCapt
     assert "a->b: not waited for any more, as they are gone: t-0, t-1" in caplog.text
 
 
+@pytest.mark.parametrize("leaderless", [False, True])
+def test_a_topic_that_is_hidden_from_the_login_is_waited_for(world: World, *, leaderless: bool) -> None:
+    if leaderless:
+        world.source.move("t", 1, None)
+    ends = world.begin()
+    world.copied(ONE, 1, 2, trouble="lacks READ on topic t")
+    world.copied(TWO, 2, 2)
+    world.source.topics.hidden.add("t")
+    assert not world.look(ends)
+    assert ends.reached_but({ONE, TWO})
+    world.source.topics.hidden.clear()
+    world.source.move("t", 1, 1)
+    world.copied(ONE, 2, 2)
+    assert world.look(ends)
+
+
 def test_nor_is_what_is_copied_no_longer(world: World) -> None:
     ends = world.begin()
     world.copied(TWO, 2, 2)

@@ -12,6 +12,7 @@ from harness.virtual.clock import VirtualClock
 from tests.unit.worker.topics.refreshing import world
 from tests.unit.worker.topics.test_topic_conflicts import flow
 from twinlog.errors import RefusedError
+from twinlog.kafka.admin.topics import find_unlisted_topics
 from twinlog.mirror.topics.remote_topics import TopicMirror
 from twinlog.model.topics import Topic
 from twinlog.model.types import TopicName
@@ -30,15 +31,15 @@ class Cluster:
     def topics(self) -> dict[TopicName, Topic]:
         return {TopicName(name): Topic(TopicName(name), 1) for name in self.names}
 
-    def call(self, *_: object) -> tuple[dict[str, Any], dict[str, Any]]:
-        return {}, {}
+    def call(self, step: object, *_: object) -> tuple[dict[str, Any], Any]:
+        return {}, frozenset() if step is find_unlisted_topics else {}
 
 
 def test_not_everything_is_copied_where_the_flows_own_naming_takes_a_topic_for_a_copy(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(TopicMirror, "create", lambda *_: {})
-    positions: Any = SimpleNamespace(read=lambda _: {})
+    positions: Any = SimpleNamespace(read=lambda _: {}, read_all=dict)
     there = flow("a", "b", "default")
 
     def mirrored(*names: str, excluded: tuple[str, ...] = ()) -> TopicRefresh:
@@ -59,7 +60,7 @@ def test_not_everything_is_copied_where_the_flows_own_naming_takes_a_topic_for_a
 def test_not_everything_is_copied_where_a_topic_of_ones_own_looks_like_a_copy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(TopicMirror, "create", lambda *_: {})
     there, back = flow("a", "b", "default"), replace(flow("b", "a", "default"), separator="_")
-    positions: Any = SimpleNamespace(read=lambda _: {})
+    positions: Any = SimpleNamespace(read=lambda _: {}, read_all=dict)
     target = Cluster("t")
 
     def mirrored(topics: tuple[str, ...], *names: str) -> TopicRefresh:
@@ -101,7 +102,7 @@ def test_where_no_topic_is_mirrored_a_passive_cluster_is_known_by_its_copies(
 ) -> None:
     monkeypatch.setattr(TopicMirror, "create", lambda *_: {})
     settings = replace(flow("a", "b", "default"), topics=topics)
-    positions: Any = SimpleNamespace(read=lambda _: {})
+    positions: Any = SimpleNamespace(read=lambda _: {}, read_all=dict)
     found = TopicRefresh(settings, (settings,), Cluster(*names), Cluster("t"), positions)  # type: ignore[arg-type]
     found.refresh()
     assert (found.nothing is not None, found.only_copies) == (True, only_copies)
