@@ -7,6 +7,7 @@ So the flow continues at a shared position if its own topic lacks the position.
 from __future__ import annotations
 
 import threading
+import uuid
 from collections import ChainMap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ from twinlog.kafka.record.last_records import KeptRecord, LastRecords, taken
 from twinlog.kafka.record.records import Record
 from twinlog.mirror.offsets.positions import Position, PositionRecord, alias_of_position, decode_position
 from twinlog.mirror.offsets.starts import FirstStart, StoredStarts, TopicStart, decode_start
+from twinlog.model.topics import Topic
 from twinlog.model.types import Alias, TopicName, TopicPartition
 from twinlog.settings.flow import FlowSettings
 
@@ -199,3 +201,20 @@ class PositionsOfAll:
                 if before is None or (position is not None and position.next_source > before.next_source):
                     found[partition] = position
         return found
+
+
+def copied_topics(positions: Mapping[TopicPartition, Position]) -> list[Topic]:
+    """The source topics with stored positions, as far as the positions know: the flow has copied these topics."""
+    counts: dict[TopicName, int] = {}
+    newest: dict[TopicName, Position] = {}
+    for part, position in positions.items():
+        counts[part.topic] = max(counts.get(part.topic, 0), part.partition + 1)
+        newest[part.topic] = position if position.topic_id else newest.get(part.topic, position)
+    return [Topic(name, counts[name], _uuid(position.topic_id)) for name, position in newest.items()]
+
+
+def _uuid(text: str | None) -> uuid.UUID | None:
+    try:
+        return None if text is None else uuid.UUID(text)
+    except ValueError:
+        return None

@@ -202,14 +202,14 @@ def too_full(disks: Sequence[Disk], size: int | None, replicas: int, alias: Alia
     return [], [f"{text}{shown_bytes(room)} of room"] if needed > room / 2 else []
 
 
-def hidden_topics(cluster: ClusterAdmin, names: Collection[TopicName], purpose: str) -> list[Problem]:
+def hidden_topics(cluster: ClusterAdmin, topics: Collection[Topic], purpose: str) -> list[Problem]:
     """A problem if the login lacks the right to see topics: a broker then refuses to confirm their absence.
 
-    `names` are topics that the list of all topics lacks. Raises ClusterError.
+    The list of all topics lacks `topics`. Raises ClusterError.
     """
-    if not names:
+    if not topics:
         return []
-    _, hidden = cluster.call(find_unlisted_topics, cluster.client, {name: Topic(name, 0) for name in names})
+    _, hidden = cluster.call(find_unlisted_topics, cluster.client, {topic.name: topic for topic in topics})
     return _lacks(cluster, "DESCRIBE", "topic", sorted(hidden), purpose)
 
 

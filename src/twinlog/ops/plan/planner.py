@@ -14,7 +14,7 @@ from twinlog.kafka.retry import COMMAND_CONNECT_S
 from twinlog.mirror.gaps import Gap
 from twinlog.mirror.groups.group_offsets import GroupOffsetTranslator, TranslatedGroupOffset
 from twinlog.mirror.offsets.map_store import MapStore
-from twinlog.mirror.offsets.position_store import PositionStore
+from twinlog.mirror.offsets.position_store import PositionStore, copied_topics
 from twinlog.mirror.offsets.positions import Position
 from twinlog.mirror.offsets.starts import NOTHING_STORED, StoredStarts
 from twinlog.mirror.offsets.translator import Translator
@@ -25,7 +25,7 @@ from twinlog.mirror.topology.plugins import group_filter_of, topic_filter_of
 from twinlog.mirror.topology.topology import absent_topics, topology_of
 from twinlog.model.groups import CONNECT_PROTOCOL, GROUPS_TOPIC
 from twinlog.model.held import gap_id
-from twinlog.model.topics import listed
+from twinlog.model.topics import Topic, listed
 from twinlog.model.types import Alias, GroupId, SourceOffset, TopicName, TopicPartition
 from twinlog.ops.inventory import Content, Inventory, read_inventory
 from twinlog.ops.plan.deciding import PlanFindings, PlannedChanges
@@ -234,9 +234,10 @@ class FlowPlanner:
                 acls if flow.sync_topic_acls_interval_s is not None else None,
             )
         )
-        findings.add(hidden_topics(self._target, new, "finding its leaders"))
-        copied = {part.topic for part in positions or {} if self._topology.mirrors(part.topic)}
-        unlisted = copied.union(absent_topics(self._topology, here.topics)) - here.topics.keys()
+        findings.add(hidden_topics(self._target, [Topic(name, 0) for name in new], "finding its leaders"))
+        wanted = {name: Topic(name, 0) for name in absent_topics(self._topology, here.topics)}
+        wanted |= {topic.name: topic for topic in copied_topics(positions or {}) if self._topology.mirrors(topic.name)}
+        unlisted = [topic for name, topic in wanted.items() if name not in here.topics]
         findings.add(hidden_topics(self._source, unlisted, "copying it"))
         findings.add(unwritable_topics(self._target, flow.producer.client, new, there))
         return replace(plan, groups=tuple(self._groups(here, there, store, positions or {}, pairs, findings)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -12,11 +12,11 @@ from twinlog.kafka.admin.acls import describe_acls
 from twinlog.kafka.admin.cluster import both_clusters
 from twinlog.kafka.admin.groups import GroupAdmin
 from twinlog.kafka.admin.partition_states import name_open_transaction
-from twinlog.kafka.admin.topics import describe_cluster
+from twinlog.kafka.admin.topics import describe_cluster, find_unlisted_topics
 from twinlog.kafka.admin.users import supports_quotas
 from twinlog.kafka.net.connections import principal
 from twinlog.mirror.heartbeats import HeartbeatTopics
-from twinlog.mirror.offsets.position_store import PositionStore
+from twinlog.mirror.offsets.position_store import PositionStore, copied_topics
 from twinlog.mirror.topics.checks import common_broker
 from twinlog.mirror.topics.writer_fence import WriterFence
 from twinlog.mirror.topology.topology import topology_of
@@ -278,6 +278,7 @@ class LiveClusters:
             transactions=tuple(self.open_transactions(pending[:3])),
             earlier=state in (SwitchoverState.DONE, SwitchoverState.RETURNED),
             refused=refused,
+            hidden=self._hidden_topics(here),
             refused_commits=() if kind is SwitchoverKind.EMERGENCY else self._foresee_refused_commits(topics),
             staying=[name for name, topic in sorted(here.items()) if not topic.internal and self._stays(name)],
             under_way=state in (SwitchoverState.RUNNING, SwitchoverState.ABORTING),
@@ -356,6 +357,17 @@ class LiveClusters:
 
     def target_ends(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         return self.target.offsets(partitions, latest=True)
+
+    def _hidden_topics(self, listed: Container[TopicName]) -> list[TopicName]:
+        """The source topics that the flow has copied, and that brokers hide from the login."""
+        if not self._stored:
+            return []
+        copied = {topic.name: topic for topic in copied_topics(self._positions.read_all())}
+        missing = {name: topic for name, topic in copied.items() if name not in listed and self._topology.mirrors(name)}
+        if not missing:
+            return []
+        _, hidden = self.source.call(find_unlisted_topics, self.source.client, missing)
+        return sorted(hidden)
 
     def read_copied_positions(self) -> dict[TopicPartition, CopiedPosition]:
         if not self._stored:

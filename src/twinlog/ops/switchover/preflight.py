@@ -74,6 +74,8 @@ class PreflightFacts:
     """Source topics that the flow leaves out."""
     refused: Mapping[str, Sequence[TopicName]] = field(default_factory=dict)
     """Principals that lack WRITE on topics of the target, where they will write; super users may be among them."""
+    hidden: Sequence[TopicName] = ()
+    """Source topics that the flow has copied, and that the login may no longer describe."""
     under_way: bool = False
     """Whether a switchover the other way has begun and is unfinished."""
     rate: float | None = None
@@ -116,6 +118,11 @@ def judge_preflight(facts: PreflightFacts, wanted: FenceMethod | None) -> Prefli
         else:
             notes.append(f"cluster {facts.source} is silent, and producers there stay unfenced")
         return Preflight(facts.topics, fence, tuple(problems), tuple(notes))
+    if facts.hidden:
+        problems.append(
+            f"{listed(facts.hidden)}: the login lacks DESCRIBE on {facts.source}, so the topic would be left behind; "
+            "grant it, or leave the topic out of the flow"
+        )
     problems += _of_fence(facts, fence)
     if facts.kind is SwitchoverKind.BACK and not facts.earlier:
         problems.append(f"no switchover {facts.target}->{facts.source} is recorded as done, so there is no way back")

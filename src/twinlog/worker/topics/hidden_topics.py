@@ -8,14 +8,11 @@ copiers hold its partitions for the missing right, and continue once the right i
 from __future__ import annotations
 
 import logging
-import uuid
 from collections.abc import Collection, Iterable
 
 from twinlog.errors import RefusedError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.admin.topics import find_unlisted_topics
-from twinlog.mirror.offsets.position_store import StoredPositions
-from twinlog.mirror.offsets.positions import Position
 from twinlog.model.topics import Topic, listed
 from twinlog.model.types import TopicName
 
@@ -66,23 +63,3 @@ class HiddenTopics:
 
     def _lacks(self, names: Collection[TopicName]) -> RefusedError:
         return self._cluster.client.lacks("DESCRIBE", f"topic {listed(names)}", self._purpose)
-
-
-def copied_topics(positions: StoredPositions) -> list[Topic]:
-    """The source topics with stored positions, as far as the positions know: an earlier process copied these topics.
-
-    Raises ClusterError.
-    """
-    counts: dict[TopicName, int] = {}
-    newest: dict[TopicName, Position] = {}
-    for part, position in positions.read_all().items():
-        counts[part.topic] = max(counts.get(part.topic, 0), part.partition + 1)
-        newest[part.topic] = position if position.topic_id else newest.get(part.topic, position)
-    return [Topic(name, counts[name], _uuid(position.topic_id)) for name, position in newest.items()]
-
-
-def _uuid(text: str | None) -> uuid.UUID | None:
-    try:
-        return None if text is None else uuid.UUID(text)
-    except ValueError:
-        return None

@@ -15,7 +15,7 @@ from twinlog.kafka.retry import BUSY_CONTROLLER, REFUSED
 from twinlog.log_once import AGAIN_S, LogOnce
 from twinlog.message_ids import with_id
 from twinlog.mirror.heartbeats import HeartbeatTopics
-from twinlog.mirror.offsets.position_store import StoredPositions
+from twinlog.mirror.offsets.position_store import StoredPositions, copied_topics
 from twinlog.mirror.offsets.positions import Position
 from twinlog.mirror.topics.changes import TopicChanges, TopicPair, compare, copyable
 from twinlog.mirror.topics.checks import check_two_clusters, misread_topics, past_filter, warn_of_misread_topics
@@ -33,7 +33,7 @@ from twinlog.model.topics import (
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.settings.flow import FlowSettings
 from twinlog.settings.written import key_of
-from twinlog.worker.topics.hidden_topics import HiddenTopics, copied_topics
+from twinlog.worker.topics.hidden_topics import HiddenTopics
 from twinlog.worker.topics.other_copiers import OtherCopiers
 from twinlog.worker.topics.renamed_topics import RenamedTopics
 from twinlog.worker.topics.starts import PartitionStarts
@@ -151,7 +151,7 @@ class TopicRefresh:
         source, target = self._source.topics(), self._target.topics()
         if self._seen is None:
             self._hidden_source.use_topics(
-                topic for topic in copied_topics(self._positions) if self._topology.mirrors(topic.name)
+                topic for topic in copied_topics(self._positions.read_all()) if self._topology.mirrors(topic.name)
             )
         source = self._hidden_source.add_unlisted(source, absent_topics(self._topology, source))
         target = self._hidden_target.add_unlisted(target)

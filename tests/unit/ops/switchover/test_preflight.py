@@ -69,6 +69,13 @@ def test_the_fence_is_chosen_by_the_authorizer(authorizer: bool | None, fence: F
         ),
         (replace(GOOD, ends={}), "1 partition of east has no leader"),
         (
+            replace(GOOD, hidden=(TopicName("secret"),)),
+            (
+                "secret: the login lacks DESCRIBE on east, so the topic would be left behind; grant it, or leave the "
+                "topic out of the flow"
+            ),
+        ),
+        (
             replace(GOOD, operations=frozenset()),
             (
                 "this login lacks ALTER on cluster east, needed for --fence acl; every missing right: twinlog acls "

@@ -9,7 +9,9 @@ import pytest
 from harness.virtual.requests import CREATE_TOPICS, METADATA
 from tests.unit.worker.topics.refreshing import World, world
 from twinlog.mirror.offsets.positions import Position
+from twinlog.model.topics import Topic
 from twinlog.model.types import SourceOffset, TopicName, TopicPartition
+from twinlog.ops.plan.obstacles import hidden_topics
 
 LACKS = "lacks DESCRIBE on topic orders, needed for copying it"
 
@@ -130,3 +132,16 @@ def test_a_remote_topic_without_the_right_to_describe_it_is_not_created_again(
     here.target.topics.delete("east.orders")
     here.refresh()
     assert (here.copied, here.target.asked[CREATE_TOPICS]) == ({"orders": 2}, created + 1)
+
+
+def test_a_plan_names_hidden_topics_and_no_deleted_topic(here: World) -> None:
+    """A topic that the flow copied has an id, and a topic that the file spells out has none."""
+    for name in ("orders", "deleted"):
+        here.source.create(name)
+    topics = [Topic(TopicName(name), 1, here.source.topics.ids[name]) for name in ("orders", "deleted")]
+    absent = Topic(TopicName("absent"), 0)
+    here.source.topics.hidden |= {"orders", "deleted"}
+    here.source.topics.delete("deleted")
+    (problem,) = hidden_topics(here.admins[0], [*topics, absent], "copying it")
+    assert problem.text.endswith(LACKS)
+    assert hidden_topics(here.admins[0], [absent], "copying it") == []
