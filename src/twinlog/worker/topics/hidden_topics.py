@@ -8,11 +8,14 @@ copiers hold its partitions for the missing right, and continue once the right i
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from twinlog.errors import RefusedError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.admin.topics import find_unlisted_topics
+from twinlog.mirror.offsets.position_store import StoredPositions, copied_topics
+from twinlog.mirror.topics.changes import TopicPair
+from twinlog.mirror.topology.topology import Topology, absent_topics
 from twinlog.model.topics import Topic, listed
 from twinlog.model.types import TopicName
 
@@ -63,3 +66,40 @@ class HiddenTopics:
 
     def _lacks(self, names: Collection[TopicName]) -> RefusedError:
         return self._cluster.client.lacks("DESCRIBE", f"topic {listed(names)}", self._purpose)
+
+
+class TopicLists:
+    """The topics of both clusters of a flow, with the hidden topics that the flow copies; for a single thread."""
+
+    def __init__(self, flow: str, source: ClusterAdmin, target: ClusterAdmin, positions: StoredPositions) -> None:
+        self._source, self._target, self._positions = source, target, positions
+        self._hidden_source = HiddenTopics(flow, source, "copying it")
+        self._hidden_target = HiddenTopics(flow, target, "copying to it")
+        self._begun = False
+
+    def read_both(self, topology: Topology) -> tuple[Topics, Topics]:
+        """The topics of source and target.
+
+        The first call finds hidden source topics by their stored positions. Raises ClusterError.
+        """
+        source, target = self._source.topics(), self._target.topics()
+        if not self._begun:
+            copied = copied_topics(self._positions.read_all())
+            self._hidden_source.use_topics(topic for topic in copied if topology.mirrors(topic.name))
+        source = self._hidden_source.add_unlisted(source, absent_topics(topology, source))
+        return source, self._hidden_target.add_unlisted(target)
+
+    def read_target(self) -> Topics:
+        """The topics of the target. Raises ClusterError."""
+        return self._hidden_target.add_unlisted(self._target.topics())
+
+    def use_pairs(self, pairs: Sequence[TopicPair], target: Mapping[TopicName, Topic]) -> None:
+        """Replace the pairs of topics that the flow copies; a remote topic may be missing in `target`."""
+        self._hidden_source.use_topics(pair.source for pair in pairs)
+        self._hidden_target.use_topics(target[pair.remote] for pair in pairs if pair.remote in target)
+        self._begun = True
+
+    @property
+    def unknown(self) -> dict[TopicName, str]:
+        """Hidden source topics that the file spells out and the flow has yet to see, each with the missing right."""
+        return self._hidden_source.unknown

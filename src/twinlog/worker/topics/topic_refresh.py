@@ -15,12 +15,12 @@ from twinlog.kafka.retry import BUSY_CONTROLLER, REFUSED
 from twinlog.log_once import AGAIN_S, LogOnce
 from twinlog.message_ids import with_id
 from twinlog.mirror.heartbeats import HeartbeatTopics
-from twinlog.mirror.offsets.position_store import StoredPositions, copied_topics
+from twinlog.mirror.offsets.position_store import StoredPositions
 from twinlog.mirror.offsets.positions import Position
 from twinlog.mirror.topics.changes import TopicChanges, TopicPair, compare, copyable
 from twinlog.mirror.topics.checks import check_two_clusters, misread_topics, past_filter, warn_of_misread_topics
 from twinlog.mirror.topics.remote_topics import TopicMirror
-from twinlog.mirror.topology.topology import absent_topics, nothing_mirrored, topology_of
+from twinlog.mirror.topology.topology import nothing_mirrored, topology_of
 from twinlog.model.topics import (
     DEFAULT_MAX_MESSAGE_BYTES,
     MAX_MESSAGE_BYTES,
@@ -33,7 +33,7 @@ from twinlog.model.topics import (
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.settings.flow import FlowSettings
 from twinlog.settings.written import key_of
-from twinlog.worker.topics.hidden_topics import HiddenTopics
+from twinlog.worker.topics.hidden_topics import TopicLists
 from twinlog.worker.topics.other_copiers import OtherCopiers
 from twinlog.worker.topics.renamed_topics import RenamedTopics
 from twinlog.worker.topics.starts import PartitionStarts
@@ -76,8 +76,7 @@ class TopicRefresh:
         self._positions = positions
         self._connect = connect
         self._follow(settings, flows)
-        self._hidden_source = HiddenTopics(settings.name, source, "copying it")
-        self._hidden_target = HiddenTopics(settings.name, target, "copying to it")
+        self._lists = TopicLists(settings.name, source, target, positions)
         self._topic_ids: dict[TopicName, str | None] = {}
         self._limits: dict[TopicName, int] = {}
         self._refused: dict[TopicName, Refusal] = {}
@@ -148,13 +147,7 @@ class TopicRefresh:
 
     def refresh(self) -> None:
         """Bring the remote topics up to date. Raises ClusterError or RefusedError."""
-        source, target = self._source.topics(), self._target.topics()
-        if self._seen is None:
-            self._hidden_source.use_topics(
-                topic for topic in copied_topics(self._positions.read_all()) if self._topology.mirrors(topic.name)
-            )
-        source = self._hidden_source.add_unlisted(source, absent_topics(self._topology, source))
-        target = self._hidden_target.add_unlisted(target)
+        source, target = self._lists.read_both(self._topology)
         changes = self.decide_topics(source, target)
         self.starts.decide_starts([pair.source for pair in changes.pairs])
         create = self._due(changes.create)
@@ -169,7 +162,7 @@ class TopicRefresh:
         self._pause_busy([pair.remote for pair in (*create, *grow)])
         self._log_missing(changes, source, target)
         if create or grow:
-            target = self._hidden_target.add_unlisted(self._target.topics())
+            target = self._lists.read_target()
         remote = copyable(changes, target)
         copied = {part.topic for part in remote.values()}
         self._limits.update(self._read_limits(sorted(copied - set(self._limits))))
@@ -180,8 +173,7 @@ class TopicRefresh:
             for pair in changes.pairs
         }
         self.pairs = tuple(pair for pair in changes.pairs if pair.remote in target)
-        self._hidden_source.use_topics(pair.source for pair in changes.pairs)
-        self._hidden_target.use_topics(target[pair.remote] for pair in self.pairs)
+        self._lists.use_pairs(changes.pairs, target)
         self._target_topics = target
         self.partitions = remote
 
@@ -211,7 +203,7 @@ class TopicRefresh:
         """
         refused, originals = dict(self._refused), self._originals
         found = {originals[remote]: refusal.text for remote, refusal in refused.items() if remote in originals}
-        return {**self._hidden_source.unknown, **found}
+        return {**self._lists.unknown, **found}
 
     def is_heartbeats(self, topic: TopicName) -> bool:
         """Whether a source topic holds heartbeats, in contrast to records of a user."""
@@ -256,7 +248,7 @@ class TopicRefresh:
         """
         if self._refused:
             return f"{listed(self._refused)}: {self._refused[min(self._refused)].text}"
-        unknown = self._hidden_source.unknown
+        unknown = self._lists.unknown
         return f"{listed(unknown)}: {unknown[min(unknown)]}" if unknown else None
 
     def invalidate_configs(self, changes: Mapping[TopicName, Sequence[ConfigChange]]) -> None:
