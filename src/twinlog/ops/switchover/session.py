@@ -6,13 +6,9 @@ from __future__ import annotations
 
 import json
 import logging
-import os
-import secrets
 import signal
-import socket
 import sys
 from collections.abc import Collection, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -43,6 +39,7 @@ from twinlog.ops.switchover.model import (
     TooLongError,
     UnderWayError,
 )
+from twinlog.ops.switchover.owner import require_silent, this_process
 from twinlog.ops.switchover.preflight import rehearsal_json, rehearse, unavailable_s
 from twinlog.ops.switchover.report import markdown, proved_flows, report
 from twinlog.ops.switchover.steps.step import Show
@@ -55,19 +52,6 @@ if TYPE_CHECKING:
 LINE_EVERY_S = 2.0
 SAME_EVERY_S = 30.0
 """How often the same words are printed again, on an output that keeps its lines."""
-
-ALIVE_S = 20.0
-"""A process that wrote to the journal within so many seconds may still be running."""
-
-ALIVE_HERE_S = 600.0
-"""The same for a process of this host whose number still exists: no step is silent for longer, and a number may belong
-to another process after a boot."""
-
-_ENDED_STATES = frozenset("ZXx")
-"""The states of ended processes in /proc/PID/stat (man 5 proc)."""
-
-_ID = secrets.token_hex(4)
-"""Of this process: in containers, processes get the same numbers again."""
 
 
 def stage(entries: JournalEntries) -> str:
@@ -200,61 +184,14 @@ def print_rehearsal(clusters: LiveClusters, options: SwitchoverOptions, output: 
     return 0
 
 
-def this_process() -> str:
-    """The owner of a switchover in its journal: host, number and id of this process."""
-    return f"{socket.gethostname()} {os.getpid()} {_ID}"
-
-
-def require_free(entries: JournalEntries) -> None:
-    """Raise UnderWayError while another process seems to work.
-
-    A process that is gone, or that left the switchover after an error, is ignored.
-    """
-    run = entries.run
-    if run is None or run.state in ENDED or not run.owner:
-        return
-    times = [entry.at_ms for entry in entries.steps.values()]
-    silent_s = SYSTEM.wall() - max(run.seen_ms, *times, 0) / 1000
-    host, pid, process_id = [*run.owner.split(" "), "", ""][:3]
-    if process_id == _ID:
-        return
-    patience_s = ALIVE_S
-    if host == socket.gethostname() and pid != str(os.getpid()):
-        if not _lives(pid):
-            return
-        patience_s = ALIVE_HERE_S
-    if silent_s > patience_s:
-        return
-    raise UnderWayError(
-        f"process {pid} on {host} works on switchover {run.ends} (last entry {silent_s:.0f} s ago); wait for it, or "
-        f"give --take-over; without a further entry it counts as ended in {patience_s - silent_s:.0f} s",
-        message_id="TW-SWITCH-07",
-    )
-
-
-def _lives(pid: str) -> bool:
-    """Whether a process of this host runs. A killed process keeps its number until its parent asks for its end."""
-    with suppress(OSError, ValueError, IndexError):
-        # Only Linux has /proc.
-        state = Path(f"/proc/{int(pid)}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()[0]
-        return state not in _ENDED_STATES
-    try:
-        os.kill(int(pid), 0)
-    except (ProcessLookupError, ValueError):
-        return False
-    except PermissionError:
-        pass
-    return True
-
-
-def claim_machine(clusters: LiveClusters, show: Show, *, take_over: bool) -> SwitchoverMachine:
+def claim_machine(clusters: LiveClusters, show: Show, *, take_over: bool, clock: Clock = SYSTEM) -> SwitchoverMachine:
     """The machine of this process, which is the single writer of the journal from now on.
 
     Raises UnderWayError while another process works, except with `take_over`; RefusedError and ClusterError.
     """
     journal = clusters.journal
     if not take_over:
-        require_free(journal.read_unclaimed())
+        require_silent(journal, show, clock=clock)
     journal.claim_journal()
     return SwitchoverMachine(clusters, journal, this_process(), show)
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
@@ -27,16 +28,8 @@ from twinlog.ops.switchover.model import (
     SwitchoverState,
     UnderWayError,
 )
-from twinlog.ops.switchover.session import (
-    ALIVE_HERE_S,
-    ALIVE_S,
-    LINE_EVERY_S,
-    SAME_EVERY_S,
-    StepLines,
-    report_state,
-    require_free,
-    this_process,
-)
+from twinlog.ops.switchover.owner import ALIVE_HERE_S, ALIVE_S, WATCHED_S, require_free, require_silent, this_process
+from twinlog.ops.switchover.session import LINE_EVERY_S, SAME_EVERY_S, StepLines, report_state
 
 HERE = socket.gethostname()
 
@@ -103,6 +96,57 @@ def test_the_time_until_a_silent_process_counts_as_ended_is_named() -> None:
 def test_another_process_is_named(owner: str) -> None:
     with pytest.raises(UnderWayError, match=r"works on switchover a->b .* wait for it, or give --take-over"):
         require_free(entries(owner))
+
+
+@pytest.mark.skipif(not Path("/proc/self/ns/pid").exists(), reason="needs /proc")
+def test_a_container_with_the_name_of_its_host_has_numbers_of_its_own() -> None:
+    boot, space = this_process().split(" ")[3].rsplit("/", 1)
+    gone = f"{HERE} 99999999 other"
+    require_free(entries(f"{gone} {boot}/{space}"))
+    for elsewhere in (f"{boot}/pid:[1]", f"another-boot/{space}"):
+        with pytest.raises(UnderWayError, match=r"counts as ended in (20|19) s"):
+            require_free(entries(f"{gone} {elsewhere}"))
+
+
+class WatchedJournal:
+    """A journal whose owner writes entries while it is watched, if it lives."""
+
+    def __init__(self, owner: str, silent_s: float, *, lives: bool) -> None:
+        self._known = entries(owner, time.time() - VirtualClock().wall() + silent_s)
+        self.lives = lives
+        self.looks = 0
+
+    def read_unclaimed(self) -> JournalEntries:
+        run = self._known.run
+        assert run is not None
+        self.looks += 1
+        written_ms = 5_000 * (self.looks - 1) if self.lives else 0
+        return JournalEntries(replace(run, seen_ms=run.seen_ms + written_ms))
+
+
+@pytest.mark.parametrize("silent_s", [2 * ALIVE_S, -2 * ALIVE_S], ids=["clock behind", "clock ahead"])
+def test_a_living_process_whose_clock_differs_keeps_its_switchover(silent_s: float) -> None:
+    clock, words = VirtualClock(), list[tuple[str, str]]()
+
+    def show(step: str, text: str) -> None:
+        words.append((step, text))
+
+    living, ended = (WatchedJournal("elsewhere 1 other", silent_s, lives=lives) for lives in (True, False))
+    with pytest.raises(UnderWayError, match="process 1 on elsewhere works on"):
+        require_silent(cast("TopicJournal", living), show, clock=clock)
+    assert clock.now - VirtualClock().now == WATCHED_S
+    clock.now = VirtualClock().now
+    require_silent(cast("TopicJournal", ended), show, clock=clock)
+    assert words == [("check", "see that process 1 on elsewhere has ended")] * 2
+
+
+def test_a_process_that_has_surely_ended_is_not_watched() -> None:
+    clock = VirtualClock()
+    for owner, silent_s in (("", 60.0), ("elsewhere 1 other", 4_000.0), (f"{HERE} 99999999 other", 1.0)):
+        journal = WatchedJournal(owner, silent_s, lives=False)
+        require_silent(cast("TopicJournal", journal), lambda *_: None, clock=clock)
+        assert journal.looks == 1
+    assert clock.now == VirtualClock().now
 
 
 def test_an_error_of_a_switchover_has_the_id_of_its_cause_or_of_its_class() -> None:
