@@ -142,6 +142,9 @@ def test_the_first_record_keeps_its_time_until_it_is_copied_whoever_copies_it() 
     oldest.add_progress(ORDERS, progress(ORDERS, 41, 45, waiting_ms=139_000), 141_000)
     oldest.add_progress(ORDERS, progress(ORDERS, 41, 42), 142_000)
     assert oldest.get_oldest_ms(ORDERS) is None, "the log lost records: another may have the offset"
+    oldest.add_progress(OLD, progress(OLD, 0, 9, waiting_ms=143_000), 144_000)
+    oldest.add_progress(OLD, progress(OLD, 0, 3, waiting_ms=150_000), 151_000)
+    assert oldest.get_oldest_ms(OLD) == 150_000, "another record has the offset"
 
 
 def test_a_timestamp_in_the_future_counts_as_the_time_at_which_it_was_seen_first() -> None:

@@ -66,8 +66,8 @@ class OldestRecords:
         if 0 <= part.end < mark.end and at_ms > mark.at_ms:
             # The source topic was recreated, or lost records: the old end may be out of reach for ever.
             self._marks[key] = _Mark(part.end, at_ms, at_ms if part.lag == 0 else -1)
-            if part.waiting_ms < 0:
-                self._first.pop(key, None)
+            self._first.pop(key, None)
+            self._note_first(key, part, reported_ms)
         elif part.source_offset >= mark.end:
             mark.clear_ms = max(mark.clear_ms, mark.at_ms)
             if part.end >= 0:
