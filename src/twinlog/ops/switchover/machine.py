@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TypeVar
 
-from twinlog.errors import FencedError, TwinlogError
+from twinlog.errors import ClusterError, FencedError, TwinlogError
 from twinlog.kafka.retry import SWITCHOVER_STEP, retry_in_thread
 from twinlog.message_ids import id_of, with_id, without_id
 from twinlog.ops.switchover.journal import (
@@ -286,13 +286,22 @@ class SwitchoverMachine:
         return run
 
     def _tried(self, name: str, part: Callable[[StepContext], T], context: StepContext) -> T:
-        """Repeat a part of a step while a cluster fails to answer, for a minute; every part may be repeated."""
-        return retry_in_thread(
-            self._world.clock,
-            SWITCHOVER_STEP,
-            lambda: part(context),
-            failed=lambda error: self._show(name, with_id(f"tries again: {error}", id_of(error, "TW-NET-11"))),
-        )
+        """Repeat a part of a step while a cluster fails to answer, for a minute; every part may be repeated.
+
+        The journal shows meanwhile that this process lives. Raises FencedError if another process has taken over.
+        """
+        noted_ms = self._world.now_ms()
+
+        def failed(error: TwinlogError) -> None:
+            nonlocal noted_ms
+            self._show(name, with_id(f"tries again: {error}", id_of(error, "TW-NET-11")))
+            if self._world.now_ms() - noted_ms >= SEEN_MS:
+                noted_ms = self._world.now_ms()
+                # The cluster of the journal may be the silent cluster.
+                with suppress(ClusterError):
+                    context.confirm()
+
+        return retry_in_thread(self._world.clock, SWITCHOVER_STEP, lambda: part(context), failed=failed)
 
     def _steps(self, run: SwitchoverRun) -> None:
         context = StepContext(

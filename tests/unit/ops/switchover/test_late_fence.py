@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -10,11 +11,11 @@ import pytest
 
 from tests.unit.ops.switchover.machines import A_TO_B, PLANNED, machine
 from tests.unit.ops.switchover.scripted import Brokers, Kill, ScriptedJournal, ScriptedWorld
-from twinlog.errors import FencedError
+from twinlog.errors import ClusterError, FencedError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.ops.switchover.fencing import FIRST_RATE, RATE, quotas_data, raise_fence, throttles
 from twinlog.ops.switchover.journal import JournalLine, SwitchoverRun
-from twinlog.ops.switchover.machine import SwitchoverMachine
+from twinlog.ops.switchover.machine import SEEN_MS, SwitchoverMachine
 from twinlog.ops.switchover.model import Data, SwitchoverState
 
 
@@ -43,6 +44,54 @@ def fence_late(brokers: Brokers, meanwhile: Callable[[], object], *, confirms: b
     world.fence_producers = fence  # type: ignore[method-assign]
     with pytest.raises(FencedError):
         SwitchoverMachine(world, journal, "host 1").run(PLANNED)
+
+
+def silent_source(brokers: Brokers, seconds: float) -> ScriptedWorld:
+    """A world whose source fails to answer to the fence for a time."""
+    world = ScriptedWorld(brokers, Kill())
+    fence, begun_ms = world.fence_producers, list[int]()
+
+    def fail(plan: Data, confirm: Callable[[], None]) -> None:
+        begun_ms.append(world.now_ms())
+        if begun_ms[-1] - begun_ms[0] < seconds * 1000:
+            raise ClusterError("cluster a: no broker can be reached")
+        fence(plan, confirm)
+
+    world.fence_producers = fail  # type: ignore[method-assign]
+    return world
+
+
+class SeenJournal(LostJournal):
+    """A journal that notes when its process showed that it lives."""
+
+    def __init__(self, brokers: Brokers, lost_after: int | None = None) -> None:
+        super().__init__(brokers, Kill())
+        self.seen_ms: list[int] = []
+        self._lost_after = lost_after
+
+    def write(self, lines: Sequence[JournalLine], run: SwitchoverRun | None = None) -> None:
+        super().write(lines, run)
+        if run is not None and not lines:
+            self.seen_ms.append(run.seen_ms)
+            self.lost = len(self.seen_ms) == self._lost_after
+
+
+def test_a_process_that_waits_for_a_silent_cluster_shows_that_it_lives() -> None:
+    """Another host takes a process for ended after 20 s without an entry."""
+    brokers = Brokers(A_TO_B)
+    journal = SeenJournal(brokers)
+    SwitchoverMachine(silent_source(brokers, 40), journal, "host 1").run(PLANNED)
+    notes = [later - earlier for earlier, later in pairwise(journal.seen_ms)]
+    assert len(notes) >= 40_000 / (SEEN_MS + 2_000)
+    assert max(notes) < 2 * SEEN_MS
+
+
+def test_a_process_that_waits_for_a_silent_cluster_sees_that_another_took_over() -> None:
+    brokers = Brokers(A_TO_B)
+    journal = SeenJournal(brokers, lost_after=4)
+    with pytest.raises(FencedError):
+        SwitchoverMachine(silent_source(brokers, 50), journal, "host 1").run(PLANNED)
+    assert len(journal.seen_ms) == 4
 
 
 BETWEEN_OR_AFTER = pytest.mark.parametrize("confirms", [True, False], ids=["between its changes", "after its changes"])
