@@ -1,4 +1,4 @@
-"""Rights on topics as values, as a cluster's authorizer keeps them."""
+"""Rights as values, as a cluster's authorizer keeps them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ EVERYBODY, ANYWHERE = "User:*", "*"
 """The principal and the host of a right that counts for each login, and from each host."""
 
 EVERY_TOPIC = TopicName("*")
-"""The literal name that an authorizer takes for all topics."""
+"""The literal name that an authorizer takes for all topics, and for all resources of another kind."""
 
 
 class ResourceType(IntEnum):
@@ -137,25 +137,31 @@ def acls_of(data: Iterable[Mapping[str, Any]]) -> list[TopicAcl]:
     ]
 
 
-def covers(pattern: int, name: str, topic: TopicName) -> bool:
-    """Whether the name of a right on topics is the name, or by its `pattern` a prefix of the name, of a topic."""
+def covers(pattern: int, name: str, wanted: str) -> bool:
+    """Whether the name of a right is the name, or by its `pattern` a prefix of the name, of the wanted resource."""
     if pattern == PatternType.PREFIXED:
-        return topic.startswith(name)
-    return name in (topic, EVERY_TOPIC)
+        return wanted.startswith(name)
+    return name in (wanted, EVERY_TOPIC)
 
 
-def rights_on(acls: Iterable[Acl], topic: TopicName) -> list[Acl]:
-    """The rights that count for a topic."""
-    return [acl for acl in acls if acl.resource == ResourceType.TOPIC and covers(acl.pattern, acl.name, topic)]
+def rights_on(acls: Iterable[Acl], name: str, kind: ResourceType = ResourceType.TOPIC) -> list[Acl]:
+    """The rights that count for a resource, by default a topic."""
+    return [acl for acl in acls if acl.resource == kind and covers(acl.pattern, acl.name, name)]
 
 
-def forbidden(acls: Iterable[Acl], principal: str, topic: TopicName, operation: AclOperation) -> bool:
-    """Whether ACLs keep `principal` from an operation on `topic` (rules of Kafka class StandardAuthorizerData).
+def forbidden(
+    acls: Iterable[Acl],
+    principal: str,
+    name: str,
+    operation: AclOperation,
+    kind: ResourceType = ResourceType.TOPIC,
+) -> bool:
+    """Whether ACLs keep `principal` from an operation on a resource (rules of Kafka class StandardAuthorizerData).
 
-    If a topic lacks ACLs, the brokers' `allow.everyone.if.no.acl.found` decides; it is unreadable, so the result is
+    If a resource lacks ACLs, the brokers' `allow.everyone.if.no.acl.found` decides; it is unreadable, so the result is
     False. A right for a single host counts as a right for every host.
     """
-    here = rights_on(acls, topic)
+    here = rights_on(acls, name, kind)
     mine = [
         acl
         for acl in here

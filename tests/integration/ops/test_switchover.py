@@ -22,7 +22,7 @@ from harness.consume import consume
 from harness.groups import commit_offsets, group_offsets
 from harness.pair import side_by_side
 from harness.produce import NewRecord, numbered, produce
-from harness.topics import create_topic, offsets, topics
+from harness.topics import create_topic, delete_topic, offsets, topics
 from harness.wait import wait_for
 from tests.integration.consuming import Member
 from tests.integration.kafka.test_rights import delete_acls
@@ -33,7 +33,7 @@ from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.admin.users import alter_producer_quotas, describe_producer_quotas
 from twinlog.mirror.records import Checkpoint
 from twinlog.model.types import Alias, GroupId, SourceOffset, TargetOffset, TopicName
-from twinlog.ops.switchover.journal import JournalEntry, JournalLine, StepPhase, SwitchoverRun, TopicJournal
+from twinlog.ops.switchover.journal import TOPIC, JournalEntry, JournalLine, StepPhase, SwitchoverRun, TopicJournal
 from twinlog.ops.switchover.model import SwitchoverDirection, SwitchoverKind, SwitchoverOptions, SwitchoverState
 from twinlog.ops.verify.signing import VerifyingKey
 from twinlog.ops.verify.statement import read_statement
@@ -414,6 +414,55 @@ def test_wrong_input_says_what_to_do(commands: Commands) -> None:
     assert "mirrors no topic that exists on east" in commands.run(
         "switchover", file, "--from", "east", "--to", "west", "--wave", "nothing", code=1
     )
+
+
+def test_rights_on_the_journal_are_found_without_a_change(pair: tuple[KafkaCluster, KafkaCluster]) -> None:
+    """By real brokers: a rehearsal names each right that the writer of the journal would lack."""
+    east, _ = pair
+    login = "User:kafkaui"
+    every = {
+        "CREATE on topic": Acl(TOPIC, login, "CREATE"),
+        "WRITE on topic": Acl(TOPIC, login, "WRITE"),
+        "WRITE on transactional id": Acl(
+            "mm2-twinlog-switchover-", login, "WRITE", "ALLOW", "TRANSACTIONAL_ID", "PREFIXED"
+        ),
+    }
+    if TOPIC in topics(east):
+        delete_topic(east, TOPIC)
+    config = east.client_config("kafkaui")
+    settings = ClientSettings(
+        (east.sasl_bootstrap,),
+        security_protocol="SASL_PLAINTEXT",
+        sasl_mechanism="PLAIN",
+        sasl_username="kafkaui",
+        sasl_password=str(config["sasl.password"]),
+    )
+    admin = ClusterAdmin("east", settings)
+    journal = TopicJournal(SwitchoverDirection(Alias("north"), Alias("east")), admin, 1)
+
+    def lacking() -> list[str]:
+        found = [line.split(" lacks ")[1].split(", needed")[0] for line in journal.find_missing_rights()]
+        return [line.rpartition(" ")[0] for line in found]
+
+    try:
+        admin.connect()
+        assert lacking() == ["CREATE on topic", "WRITE on transactional id"]
+        create_acls(east, [every["CREATE on topic"]])
+        assert lacking() == ["WRITE on transactional id"]
+        create_acls(east, every.values())
+        assert lacking() == []
+        assert TOPIC not in topics(east)
+
+        create_topic(east, TOPIC)
+        assert lacking() == []
+        delete_acls(east, every["WRITE on topic"])
+        create_acls(east, [Acl(TOPIC, login, "READ")])
+        assert lacking() == ["WRITE on topic"]
+        delete_acls(east, every["WRITE on transactional id"])
+        assert lacking() == ["WRITE on topic", "WRITE on transactional id"]
+    finally:
+        admin.close()
+        delete_topic(east, TOPIC)
 
 
 def test_the_journal_has_room_for_what_became_of_very_many_groups(

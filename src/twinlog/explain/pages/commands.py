@@ -458,6 +458,7 @@ _SWITCH = Area(
                 "`TOPICS: nothing is copied yet, by the positions on WEST; ...`",
                 "`N partitions of EAST have no leader`",
                 "`this login lacks ALTER on cluster EAST, needed for --fence acl; ...`",
+                "`... lacks WRITE on ..., needed for the journal of switchovers; ...`",
                 "`orders-3 is paused with N records to copy; ...`",
             ),
             meaning="The pre-flight checks found an obstacle before the first change.",

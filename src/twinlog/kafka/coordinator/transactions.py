@@ -71,10 +71,14 @@ class TransactionCoordinator:
     unknown.
     """
 
-    def __init__(self, client: ClusterClient, transactional_id: str, timeout_ms: int) -> None:
+    def __init__(
+        self, client: ClusterClient, transactional_id: str, timeout_ms: int, purpose: str = "copying exactly once"
+    ) -> None:
+        """`purpose` completes the error for a missing right."""
         self.transactional_id = transactional_id
         self.timeout_ms = timeout_ms
         self._client = client
+        self._purpose = purpose
         self._coordinator = Coordinator(client, TRANSACTION, transactional_id, self._check)
 
     async def init(self, expected: ProducerEpoch = NOBODY) -> ProducerEpoch:
@@ -213,7 +217,7 @@ class TransactionCoordinator:
             return
         alias, name = self._client.alias, self.transactional_id
         if code == Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
-            raise self._client.lacks("WRITE", f"transactional id {name}", "copying exactly once")
+            raise self._client.lacks("WRITE", f"transactional id {name}", self._purpose)
         if code in error_codes.FENCED:
             kind = ForgottenError if code == Code.INVALID_PRODUCER_ID_MAPPING else FencedError
             raise kind(
@@ -278,6 +282,20 @@ async def list_transactional_ids(client: ClusterClient, prefix: str) -> list[str
         ids = (state.transactional_id for state in response.transaction_states)
         found.update(name for name in ids if wanted.fullmatch(name))
     return sorted(found)
+
+
+async def hides_transactional_id(client: ClusterClient, transactional_id: str) -> bool:
+    """Whether the principal lacks DESCRIBE on a transactional id, and thus WRITE, which includes DESCRIBE (KIP-664).
+
+    Every broker answers, and the cluster stays unchanged. False also before Kafka 3.0, which lacks the request.
+    """
+    if not client.supports(DescribeTransactionsRequest.API_KEY):
+        return False
+    response = await client.send_request(
+        DescribeTransactionsRequest(transactional_ids=[transactional_id], max_version=0)
+    )
+    (found,) = response.transaction_states
+    return bool(found.error_code == Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
 
 
 class TransactionOffsets:

@@ -52,7 +52,8 @@ class ClaimedTopic:
         self._writer = writer
         self._client = client
         self._where = TopicPartition(writer.topic, 0)
-        self._coordinator = TransactionCoordinator(client, transactional_id, transaction_ms)
+        purpose = f"writing topic {writer.topic}"
+        self._coordinator = TransactionCoordinator(client, transactional_id, transaction_ms, purpose)
         self._holder: ProducerEpoch | None = None
         self._last = NOBODY
         self._sequence = 0

@@ -279,6 +279,9 @@ class LiveClusters:
             earlier=state in (SwitchoverState.DONE, SwitchoverState.RETURNED),
             refused=refused,
             hidden=self._hidden_topics(here),
+            journal_rights=self.journal.find_missing_rights(),
+            closes_earlier=state is SwitchoverState.DONE,
+            fence_note_rights=() if kind is SwitchoverKind.EMERGENCY else self._other_journal.find_missing_rights(),
             refused_commits=() if kind is SwitchoverKind.EMERGENCY else self._foresee_refused_commits(topics),
             staying=[name for name, topic in sorted(here.items()) if not topic.internal and self._stays(name)],
             under_way=state in (SwitchoverState.RUNNING, SwitchoverState.ABORTING),
@@ -328,7 +331,16 @@ class LiveClusters:
         )
         source, target, error = self.ends.source, self.ends.target, self._source_error
         return PreflightFacts(
-            source, target, SwitchoverKind.EMERGENCY, topics, there, {}, {}, copied, source_error=error
+            source,
+            target,
+            SwitchoverKind.EMERGENCY,
+            topics,
+            there,
+            {},
+            {},
+            copied,
+            source_error=error,
+            journal_rights=self.journal.find_missing_rights(),
         )
 
     def _copiers(self) -> GroupListing | None:

@@ -83,14 +83,9 @@ def _unreadable(target: ClusterAdmin, topics: Collection[TopicName]) -> list[Top
         topic for topic, one in known.items() if one.operations is not None and AclOperation.READ not in one.operations
     ]
     absent = [topic for topic in topics if topic not in known and topic not in lacking]
-    if absent and not _is_super_user(target):
+    if absent and not target.call(describe_cluster, target.client).has_all_rights:
         with suppress(RefusedError):
             acls = target.call(describe_acls, target.client, ResourceType.TOPIC) or ()
             login = principal(target.client.settings)
             lacking += [topic for topic in absent if forbidden(acls, login, topic, AclOperation.READ)]
     return sorted(lacking)
-
-
-def _is_super_user(target: ClusterAdmin) -> bool:
-    """Whether the login has every right, independent of ACLs: brokers alone need this operation."""
-    return AclOperation.CLUSTER_ACTION in (target.call(describe_cluster, target.client).operations or ())

@@ -8,19 +8,25 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import partial
 
-from twinlog.errors import ClusterError
+from twinlog.errors import ClusterError, RefusedError
+from twinlog.kafka.admin.acls import describe_acls
 from twinlog.kafka.admin.cluster import ClusterAdmin
+from twinlog.kafka.admin.topics import describe_cluster, describe_topics
 from twinlog.kafka.consumer.topic_reader import TopicReader
+from twinlog.kafka.coordinator.transactions import hides_transactional_id
+from twinlog.kafka.net.connections import principal
 from twinlog.kafka.producer.claimed_topic import TransactionalWriter
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.record.last_records import KeptRecord, LastRecords
 from twinlog.mirror.topics.create import require_topics
 from twinlog.mirror.topics.internal_topics import JOURNALS, MIB, InternalTopic
+from twinlog.model.acls import Acl, AclOperation, ResourceType, forbidden
 from twinlog.model.compact_json import object_of, utf8_json
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.ops.switchover.model import Data, SwitchoverDirection, SwitchoverOptions, SwitchoverState
@@ -230,9 +236,8 @@ class TopicJournal:
         self._ends = ends
         self._cluster = cluster
         self._topic = InternalTopic(TOPIC, ends.target, replication_factor, ROOM, _LOSS)
-        self._writer = TransactionalWriter(
-            cluster.client, TOPIC, f"mm2-twinlog-switchover-{ends}{ends.wave and '-'}{ends.wave}"
-        )
+        self._transactional_id = f"mm2-twinlog-switchover-{ends}{ends.wave and '-'}{ends.wave}"
+        self._writer = TransactionalWriter(cluster.client, TOPIC, self._transactional_id)
         self.entries = JournalEntries()
         self.others: dict[str, Data] = {}
         """The fences of other moves on this cluster, as they were read last."""
@@ -293,6 +298,49 @@ class TopicJournal:
         """Write down the fence on the cluster of this journal, or that it is gone; this process must be the writer."""
         self._cluster.call(self._writer.append, [fence_record(self._ends, plan)])
         self.entries = replace(self.entries, fenced=plan)
+
+    def find_missing_rights(self) -> list[str]:
+        """The rights that a writer of this journal lacks, in words with the way out; changes nothing.
+
+        Brokers report the rights on the existing topic (KIP-430), try the creation of an absent topic, and hide a
+        transactional id. ACLs tell the rights on an absent topic and on the id, if the login may read ACLs. Unknown
+        rights are left out. Raises ClusterError.
+        """
+        client = self._cluster.client
+        known, _ = self._cluster.call(describe_topics, client, [TOPIC])
+        acls = self._read_acls()
+        lacking: list[tuple[str, str]] = []
+        if TOPIC in known:
+            may = known[TOPIC].operations
+            if may is not None and AclOperation.WRITE not in may:
+                lacking.append(("WRITE", f"topic {TOPIC}"))
+        else:
+            refused, _ = self._cluster.validate_topics([self._topic.new()])
+            if any(error_codes.refused(refusal.code) for refusal in refused.values()):
+                lacking.append(("CREATE", f"topic {TOPIC}"))
+            if forbidden(acls, principal(client.settings), TOPIC, AclOperation.WRITE):
+                lacking.append(("WRITE", f"topic {TOPIC}"))
+        if self._cluster.call(hides_transactional_id, client, self._transactional_id) or forbidden(
+            acls,
+            principal(client.settings),
+            self._transactional_id,
+            AclOperation.WRITE,
+            ResourceType.TRANSACTIONAL_ID,
+        ):
+            lacking.append(("WRITE", f"transactional id {self._transactional_id}"))
+        return [
+            f"{client.lacks(operation, resource, 'the journal of switchovers')}; "
+            "`twinlog acls FILE --for switchover --missing` prints the command that grants it"
+            for operation, resource in lacking
+        ]
+
+    def _read_acls(self) -> Sequence[Acl]:
+        """The ACLs, empty if they are unreadable or do not limit this login."""
+        if self._cluster.call(describe_cluster, self._cluster.client).has_all_rights:
+            return ()
+        with suppress(RefusedError):
+            return self._cluster.call(describe_acls, self._cluster.client) or ()
+        return ()
 
     def _there(self) -> bool:
         found = self._cluster.call(self._cluster.client.refresh, [TOPIC])[TOPIC]

@@ -86,6 +86,12 @@ class PreflightFacts:
     """The reported proofs of equality."""
     refused_commits: Sequence[str] = ()
     """The rights that commits of groups lack on the target, in words, each with its way out."""
+    journal_rights: Sequence[str] = ()
+    """The rights that the journal on the target lacks, in words, each with its way out."""
+    fence_note_rights: Sequence[str] = ()
+    """The same for the journal of the way back on the source, which keeps the data to lift the fence."""
+    closes_earlier: bool = False
+    """Whether the switchover marks an earlier switchover as returned, in the journal on the source."""
     asks_proof: Collection[TopicName] = ()
     """Source topics that the file wants to be proven."""
 
@@ -109,6 +115,7 @@ def judge_preflight(facts: PreflightFacts, wanted: FenceMethod | None) -> Prefli
     problems, notes = [], list(facts.unread)
     if not facts.topics:
         problems.append(f"flow {facts.source}->{facts.target} mirrors no topic that exists on {facts.source}")
+    problems += facts.journal_rights
     if facts.kind is SwitchoverKind.EMERGENCY:
         if facts.source_error is None:
             notes.append(
@@ -124,6 +131,8 @@ def judge_preflight(facts: PreflightFacts, wanted: FenceMethod | None) -> Prefli
             "grant it, or leave the topic out of the flow"
         )
     problems += _of_fence(facts, fence)
+    if fence is not FenceMethod.NONE or facts.closes_earlier:
+        problems += facts.fence_note_rights
     if facts.kind is SwitchoverKind.BACK and not facts.earlier:
         problems.append(f"no switchover {facts.target}->{facts.source} is recorded as done, so there is no way back")
     if facts.under_way:
