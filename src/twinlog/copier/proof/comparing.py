@@ -59,10 +59,7 @@ class ProofDifference:
 
 
 class RemoteBatch(NamedTuple):
-    """A visible batch of the remote log, read at `at` (monotonic seconds); `element` is None if it is damaged.
-
-    A `transactional` batch was in a committed transaction.
-    """
+    """A visible batch of the remote log, read at `at` (monotonic seconds); `element` is None if it is damaged."""
 
     base: TargetOffset
     end: TargetOffset
@@ -70,7 +67,6 @@ class RemoteBatch(NamedTuple):
     element: Element | None
     producer_id: int
     at: float
-    transactional: bool = False
 
 
 class LogPart(NamedTuple):
@@ -113,7 +109,7 @@ def _stored(records: memoryview, batch: Batch, now: float) -> RemoteBatch:
     else:
         element = element_of(records, batch.start) if batch.magic == 2 else None
     base, end = TargetOffset(batch.base_offset), TargetOffset(batch.last_offset + 1)
-    return RemoteBatch(base, end, batch.record_count, element, batch.producer_id, now, batch.is_transactional)
+    return RemoteBatch(base, end, batch.record_count, element, batch.producer_id, now)
 
 
 def _chain_after(chain: bytes, batch: RemoteBatch) -> bytes:
@@ -171,8 +167,6 @@ class ProofCursor:
         self.note: Note | None = None
         self.suspended = False
         self.ended = False
-        self.looked_back = False
-        """Whether the first answer told of open transactions before the begin of the proof."""
         self.at_end = False
         """Whether the last answer ended at the end of the readable log: only then a batch may be missing."""
         self.rewritten = False
@@ -272,7 +266,13 @@ class ProofCursor:
 
     def pass_difference(self, difference: ProofDifference, note: Note | None, surplus: RemoteBatch | None) -> None:
         """Continue after a difference: a note, or a surplus batch."""
-        proven = self._with(difference)
+        before = self.proof.proven
+        proven = before._replace(
+            differences=before.differences + 1,
+            difference_kind=difference.kind,
+            difference_source=difference.source_offset,
+            difference_target=difference.target_offset,
+        )
         if surplus is None:
             assert note is not None
             # Of a folded row only the first difference is known.
@@ -281,20 +281,6 @@ class ProofCursor:
             return
         self.proof.set_proven(self.proof.begin_range(proven, proven.source, surplus.end))
         self.drop_surplus(surplus)
-
-    def count_earlier(self, difference: ProofDifference) -> None:
-        """Count a difference before the begin of the proof."""
-        proven = self._with(difference)
-        self.proof.set_proven(self.proof.begin_range(proven, proven.source, proven.target))
-
-    def _with(self, difference: ProofDifference) -> Proven:
-        before = self.proof.proven
-        return before._replace(
-            differences=before.differences + 1,
-            difference_kind=difference.kind,
-            difference_source=difference.source_offset,
-            difference_target=difference.target_offset,
-        )
 
     def drop_surplus(self, surplus: RemoteBatch) -> None:
         """Forget a surplus batch."""

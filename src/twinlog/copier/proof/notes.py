@@ -216,7 +216,7 @@ class PartitionProof:
         self.proven = proven
         self.waiting: deque[Note] = deque()
         self._end = position.next_target
-        self.transactional = transactional
+        self._transactional = transactional
         self._gapless = not markers
         self._uncommitted: list[Note] = []
         self._taken: Note | None = None
@@ -237,7 +237,7 @@ class PartitionProof:
             append.element,
         )
         self._end = note.end
-        if self.transactional:
+        if self._transactional:
             self._uncommitted.append(note)
         else:
             self._all.add_notes(self, (note,))

@@ -36,7 +36,7 @@ from twinlog.kafka.protocol.offsets import EARLIEST
 from twinlog.kafka.retry import PARTITION_RECOVERY, PROOF_READING, Backoff, retry
 from twinlog.lease.progress import DifferenceKind
 from twinlog.model.topics import is_compacted
-from twinlog.model.types import SourceOffset, TargetOffset, TopicPartition
+from twinlog.model.types import TargetOffset, TopicPartition
 from twinlog.settings.flow import ConsumerSettings, FlowSettings
 
 if TYPE_CHECKING:
@@ -204,8 +204,6 @@ class Prover:
         else:
             self._unreadable.pop(cursor.remote, None)
             self._troubles.pop(cursor.remote, None)
-            if not cursor.looked_back:
-                self._look_back(cursor, TargetOffset(answer.last_stable_offset))
             self._compare(cursor)
 
     def _compare(self, cursor: ProofCursor) -> None:
@@ -229,38 +227,6 @@ class Prover:
             cursor.suspended = False
             self._compare(cursor)
             self._reader.resume(cursor.remote)
-
-    def _look_back(self, cursor: ProofCursor, stable_end: TargetOffset) -> None:
-        """Look for a transaction that is open before the begin of the proof: its records may be committed later."""
-        cursor.looked_back = True
-        begin = cursor.proof.begin
-        # Between transactions of the copier, only a marker tells whose records were committed.
-        if begin is not None and 0 <= stable_end < begin and not cursor.proof.transactional:
-            self._loop.start(self._find_committed, cursor, stable_end, begin, cursor.proof.proven.source)
-
-    async def _find_committed(
-        self, cursor: ProofCursor, start: TargetOffset, begin: TargetOffset, source: SourceOffset
-    ) -> None:
-        """Report committed records from target offset `start` up to `begin`, once no transaction is open there.
-
-        A copier without transactions has only records outside of transactions there.
-        """
-        backoff = Backoff(PROOF_READING)
-        while self._has(cursor) and not cursor.ended:
-            await self._loop.sleep(backoff.count_failure())
-            try:
-                batches, bounds = await self._read_again(cursor, start, begin)
-            except TwinlogError as error:
-                self._lost(error)
-                continue
-            first = next((one for one in batches if one.transactional), None)
-            if first is not None and self._has(cursor) and not cursor.ended:
-                difference = ProofDifference("foreign", source, first.base)
-                cursor.count_earlier(difference)
-                cursor.ended = not cursor.proof.reports
-                self._found(cursor.source, difference)
-            if first is not None or bounds.stable_end >= begin:
-                return
 
     async def _recover(self, cursor: ProofCursor, code: int) -> None:
         """The broker refuses a fetch: read on later, after the records that the target has deleted."""

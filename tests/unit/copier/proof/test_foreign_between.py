@@ -103,35 +103,6 @@ def test_it_is_reported_and_counted(exactly_once: str, how: str) -> None:
         assert here.held == []
 
 
-@pytest.mark.parametrize("commit", [True, False])
-@pytest.mark.parametrize("policy", ["hold", "report"])
-def test_a_transaction_that_is_open_at_the_begin_is_looked_at_once_it_ends(policy: str, commit: bool) -> None:
-    with proving(difference_policy=policy) as (here, _):
-        first = stopped(here)
-        log = here.target.log(REMOTE)
-        data = encode_batch([(0, record_body(None, b"foreign"))], 0)
-        stamp(data, STRANGER, 0, 0, transactional=True)
-        assert log.append(bytes(data))[0] == Code.NONE
-        here.feed([b"later"])
-        copier = here.begin(again(here, drained=False))
-        here.until(lambda: b"later" in here.copied())
-        here.pass_by(FOUND_S)
-        assert copier.tally.differences == {}
-        log.mark(STRANGER, 0, commit=commit)
-        here.pass_by(2 * FOUND_S)
-        assert copier.tally.differences == ({"foreign": 1} if commit else {})
-        assert [(one.reason, one.message_id) for one in here.held] == (
-            [("difference", "TW-PROOF-01")] if commit and policy == "hold" else []
-        )
-        if commit and policy == "hold":
-            assert f"at offset {first} it has a record of another program" in here.held[0].text
-            assert "after the copies before source offset 9" in here.held[0].text
-        else:
-            # The proof goes on.
-            here.feed([b"more"])
-            here.until(lambda: here.copied(committed=True)[-1] == b"more" and not proof_is_behind(copier))
-
-
 def test_a_policy_may_stop_the_flow() -> None:
     with proving(difference_policy="stop") as (here, _):
         stopped(here)
