@@ -222,7 +222,8 @@ def report(
     """Compare the canary with the MirrorMaker 2 that runs FILE: records, lag, groups, processor time. Changes nothing.
 
     The report compares the copies of both with the source, and has the records that each group would skip or repeat on
-    a failover. With --pid and --mm2-pid the report also has CPU time and memory.
+    a failover. With --pid and --mm2-pid the report also has CPU time and memory. The login needs the rights that
+    `twinlog acls FILE --for audit` and `twinlog acls CANARY_FILE` print.
 
     Exit codes: 0 both copies are equal to the source; 1 a record differs, a group would skip records, or a part is
     unknown; 2; 3; 4.

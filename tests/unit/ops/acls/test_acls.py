@@ -113,6 +113,22 @@ def test_a_replay_writes_to_topics_of_its_own(tmp_path: Path) -> None:
     assert ("east.orders", "LITERAL") not in written
 
 
+def test_a_canary_report_needs_the_rights_of_an_audit_and_of_the_canary(tmp_path: Path) -> None:
+    """The page of the canary says so: the report verifies both copies, and reads groups, progress and exact maps."""
+    file = write(tmp_path, "topics = orders", "groups = shop")
+    wrote = CliRunner().invoke(app, ["canary", str(file), "--topic", "orders", "--output-dir", str(tmp_path / "c")])
+    assert wrote.exit_code == 0, wrote.output
+    mm2, canary = load(file).flows, load(tmp_path / "c" / "canary.properties").flows
+    audit, run = needed_rights(mm2, ["audit"]), needed_rights(canary, ["run"])
+    on_target = rights(audit, "west") | rights(run, "west")
+    of_mm2 = needed_rights(mm2, ["audit", "verify", "status", "groups"])
+    of_canary = needed_rights(canary, ["run", "verify", "status", "translate"])
+    assert rights(of_mm2, "east") <= rights(audit, "east")
+    assert rights(of_canary, "east-canary") <= rights(run, "east-canary")
+    assert rights(of_mm2, "west") | rights(of_canary, "west") <= on_target
+    assert not rights(of_canary, "west") <= rights(run, "west"), "the canary's own rights are too few"
+
+
 def test_switches_of_the_file_take_rights_away(tmp_path: Path) -> None:
     everything = rights(needed_rights(flows(tmp_path), ["run"]), "west")
     assert ("CLUSTER", "kafka-cluster", "LITERAL", "ALTER") in everything
