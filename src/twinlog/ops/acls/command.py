@@ -75,8 +75,8 @@ def acls(
     """Print the permissions that exactly FILE needs, for each cluster and each principal.
 
     Without --missing and --url the command contacts no cluster. With --missing it reads the ACLs of the clusters with
-    the logins of FILE. If a login lacks this right, the operations decide that brokers report for that login, and
-    unknown rights are printed, too. It changes nothing.
+    the logins of FILE. If a login may read no ACLs, the brokers report the operations that this login may use. The
+    command then also prints the rights that brokers hide, as unknown. It changes nothing.
 
     Exit codes: 0; 1 with --missing, a right is missing or unknown; 2; 3; 4.
 

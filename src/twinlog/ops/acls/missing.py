@@ -22,8 +22,8 @@ from twinlog.ops.acls.rights import IMPLIED
 class ClusterJudge:
     """A cluster's answers about rights, read once. Raises ClusterError when the cluster fails to answer.
 
-    If ACLs are readable, the ACLs decide. Otherwise the operations decide that brokers report for the login that asks
-    (KIP-430), on the cluster, and on existing topics and groups.
+    If ACLs are readable, the ACLs decide. Otherwise brokers report the operations that the login may use (KIP-430), on
+    the cluster, and on existing topics and groups; all other rights stay unknown.
     """
 
     def __init__(self, admin: ClusterAdmin) -> None:
