@@ -9,8 +9,10 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import re
 import shutil
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 import pyspark
@@ -22,8 +24,30 @@ LATE = (
 )
 
 
+NEEDED_JAVA = "Spark needs Java 17 or newer, in JAVA_HOME or else on the PATH"
+_OF_MISSING_JAVA = re.compile(
+    # Spark's shells, and a shell's own complaint about the program java.
+    r"JAVA_HOME is |(?:^|[\s/'\"])java['\"]?: "
+    # A damaged Java.
+    r"|Java SE Runtime Environment|libjava"
+)
+_OF_OLD_JAVA = re.compile(
+    r"UnsupportedClassVersionError|class file version|LinkageError occurred while loading main class"
+    # Options and modules that Spark asks for.
+    r"|Unrecognized option: --|Module jdk\.incubator\."
+)
+
 UNUSED_S = 30 * 24 * 3600
 _QUIET = "-Xlog:cds=off -Xlog:cds+dynamic=off"
+
+
+def asks_for_java(printed: Iterable[str]) -> bool:
+    """Whether a missing or an old Java explains the printed lines of a JVM that failed to start.
+
+    An empty output counts, too: it is the output of a program that failed to begin.
+    """
+    lines = [line for line in printed if line.strip()]
+    return not lines or any(_OF_MISSING_JAVA.search(line) or _OF_OLD_JAVA.search(line) for line in lines)
 
 
 def archive_file() -> Path:

@@ -266,8 +266,7 @@ _SPARK = Area(
             ),
             impact=NOTHING_CHANGED,
             mend=(
-                "Correct the setting. If the line names no setting, put Java 17 or later in `$JAVA_HOME` or on the "
-                "path."
+                "Correct the setting. If the line asks for Java, put Java 17 or later in `$JAVA_HOME` or on the path."
             ),
         ),
         Message(

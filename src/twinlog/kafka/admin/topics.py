@@ -66,7 +66,7 @@ class DescribedCluster:
 
     @property
     def has_all_rights(self) -> bool:
-        """Whether the principal is a super user, whom ACLs do not limit: brokers alone need CLUSTER_ACTION."""
+        """Whether the principal is a super user, free of ACLs: brokers alone need CLUSTER_ACTION."""
         return AclOperation.CLUSTER_ACTION in (self.operations or ())
 
 

@@ -28,6 +28,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from twinlog.errors import EngineError, EngineLostError, TwinlogError
+from twinlog.jvm import NEEDED_JAVA, asks_for_java
 from twinlog.log_once import AGAIN_S, LogOnce
 from twinlog.spark.jvm import internals
 from twinlog.spark.refusals import SettingFinder, reason_in, reason_of
@@ -264,9 +265,8 @@ class Jvm:
         if starting:
             reason = reason_of(list(self._output))
             why = "it gave no reason" if reason is None else self._blame.sentence(reason)
-            if why == reason or reason is None:
-                # All settings are correct: as a rule Java is missing, or old.
-                why += "; Spark needs Java 17 or newer, in JAVA_HOME or else on the PATH"
+            if reason is None or (why == reason and asks_for_java(self._output)):
+                why += f"; {NEEDED_JAVA}"
             return EngineError(
                 f"Spark's JVM ended with code {code} before it listened: {why}", message_id="TW-SPARK-24"
             )

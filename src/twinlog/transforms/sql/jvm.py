@@ -31,7 +31,7 @@ from py4j.protocol import (
 )
 
 from twinlog.errors import EngineError, EngineLostError
-from twinlog.jvm import LATE, use_arguments
+from twinlog.jvm import LATE, NEEDED_JAVA, asks_for_java, use_arguments
 from twinlog.scratch import Scratch, sweep
 from twinlog.transforms.sql.catalyst import Catalyst
 from twinlog.transforms.sql.program import compile_evaluator, new_evaluator
@@ -211,7 +211,7 @@ class SqlJvm:
         text = f"Spark's JVM for transform.sql fails to start, and ends with code {code}: {line}"
         if code < 0 or any(_SHORT_OF_MEMORY in line for line in lines):
             return EngineLostError(text)
-        return EngineError(f"{text}; Spark needs Java 17 or newer, in JAVA_HOME or else on the PATH")
+        return EngineError(f"{text}; {NEEDED_JAVA}" if asks_for_java(lines) else text)
 
     def _connect(self, address_file: Path) -> None:
         found = address_file.read_bytes()

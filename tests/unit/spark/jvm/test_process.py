@@ -171,20 +171,44 @@ def test_java_may_print_its_reason_to_its_output(
 ) -> None:
     spark_that(f'echo "{printed}"\nexit 1\n', tmp_path, monkeypatch)
     jvm = Jvm()
-    with pytest.raises(EngineError, match=re.escape(f"ended with code 1 before it listened: {reason}")):
+    with pytest.raises(EngineError, match=re.escape(f"ended with code 1 before it listened: {reason}")) as ended:
         jvm.start(SparkConf(loadDefaults=False), tmp_path)
     jvm.end(DEADLINE_S)
+    assert "Java 17" not in str(ended.value), "this Java ran, and says another reason"
     assert printed in capfd.readouterr().out, "as other output of Spark"
 
 
-@pytest.mark.parametrize("said", ["", "JAVA_HOME is not set", "/none/bin/java: No such file or directory"])
-def test_a_start_without_java_says_which_one_is_needed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        ("", "it gave no reason"),
+        ("JAVA_HOME is not set", "JAVA_HOME is not set"),
+        ("/none/bin/java: No such file or directory", "/none/bin/java: No such file or directory"),
+        ("spark-class: line 71: exec: java: not found", "spark-class: line 71: exec: java: not found"),
+        # Java 11, and Java 8.
+        (
+            (
+                "Error: LinkageError occurred while loading main class org.apache.spark.launcher.Main\n"
+                "\tjava.lang.UnsupportedClassVersionError: org/apache/spark/launcher/Main has been compiled by ..."
+            ),
+            "LinkageError occurred while loading main class org.apache.spark.launcher.Main",
+        ),
+        (
+            (
+                "Error: A JNI error has occurred, please check your installation and try again\n"
+                "Exception in thread main java.lang.UnsupportedClassVersionError: ... (class file version 61.0)"
+            ),
+            "A JNI error has occurred, please check your installation and try again",
+        ),
+    ],
+)
+def test_a_start_without_a_new_java_says_which_one_is_needed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, reason: str
 ) -> None:
     spark_that(f'echo "{said}" >&2\nexit 1\n', tmp_path, monkeypatch)
     jvm = Jvm()
     needed = "Spark needs Java 17 or newer, in JAVA_HOME or else on the PATH"
-    reason = f"{said or 'it gave no reason'}; {needed}"
+    reason = f"{reason}; {needed}"
     with pytest.raises(EngineError, match=f"{re.escape(reason)}$"):
         jvm.start(SparkConf(loadDefaults=False), tmp_path)
     jvm.end(DEADLINE_S)

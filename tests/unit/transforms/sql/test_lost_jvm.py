@@ -123,6 +123,26 @@ def test_a_first_jvm_that_finds_no_room_is_tried_again(
         SqlJvm()
 
 
+@pytest.mark.parametrize(
+    ("printed", "old"),
+    [
+        ("Error: Invalid or corrupt jarfile", False),
+        ("java.lang.UnsupportedClassVersionError: ... (class file version 61.0)", True),
+    ],
+)
+def test_a_start_asks_for_a_newer_java_only_after_a_complaint_of_an_old_java(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, printed: str, old: bool
+) -> None:
+    program = tmp_path / "bin" / "java"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\necho "{printed}" >&2\nexit 1\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(EngineError, match=r"ends with code 1: ") as raised:
+        SqlJvm()
+    assert ("needs Java 17" in str(raised.value)) is old
+
+
 @pytest.mark.parametrize("answers", [True, False])
 def test_a_spark_without_what_is_called_is_not_started_again_and_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answers: bool
