@@ -184,6 +184,15 @@ _ACL = Area(
             mend="Follow the line, or set `twinlog.fence.writers = false`.",
             look=("twinlog plan mm2.properties",),
         ),
+        Message(
+            "TW-ACL-06",
+            "A broker may still refuse producers",
+            "warning",
+            lines=("`a broker has yet to confirm that the fence of TOPICS is gone`",),
+            meaning="The controller has removed the ACLs of `twinlog.fence.writers`; a broker is slow or silent.",
+            impact="This broker may refuse records of producers until it has read the change.",
+            mend="Look after the brokers of the target. A refused producer may send its records again.",
+        ),
     ),
 )
 

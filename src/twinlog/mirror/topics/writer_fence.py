@@ -116,7 +116,9 @@ class WriterFence:
         # A fence that the flow raises at this moment was noted before: the flow removes it, too.
         acls = [acl for acl in self._notes.read().acls if acl.topic in opened]
         if acls and not self._target.call(delete_everywhere, self._target.client, acls):
-            log.warning("%s: a broker has not confirmed that the fence of %s is gone", self._flow, listed(remotes))
+            log.warning(
+                "TW-ACL-06: %s: a broker has yet to confirm that the fence of %s is gone", self._flow, listed(remotes)
+            )
 
     def expect_copies(self, remotes: Collection[TopicName]) -> None:
         """The flow may raise its fence again: producers have left these remote topics."""
