@@ -131,14 +131,13 @@ class _Written:
 
     @cached_property
     def _reached(self) -> list[int]:
-        """The furthest source offset that may have a copy before the place after each sync.
+        """The furthest source offset that may have a copy before each sync.
 
-        A restart copies again from an earlier record, and the syncs of the last records before it may be missing.
+        The syncs of the last records before a restart may be missing, and an earlier task may copy beside the next
+        task for a while.
         """
-        steps = (before.source + after.target - before.target - 1 for before, after in pairwise(self.syncs))
-        return list(
-            accumulate((max(step, one.source) for step, one in zip((-1, *steps), self.syncs, strict=True)), max)
-        )
+        steps = (max(one.source, one.source + after.target - one.target - 1) for one, after in pairwise(self.syncs))
+        return list(accumulate((-1, *steps), max)) if self.syncs else []
 
     @cached_property
     def _nearest_after(self) -> list[int]:
@@ -148,11 +147,12 @@ class _Written:
     def to_target(self, offset: int) -> SyncedPlace | None:
         """The place of the next record after all records before `offset`; None before the first sync.
 
-        The copies of later records begin after the last sync that precedes all syncs of later records. The copies of
-        earlier records end before the sync that follows the last sync of an earlier record.
+        The copies of later records begin after the last sync that precedes all syncs of later records, and before
+        which no later record may have a copy: the task that copies it again may end before it. The copies of earlier
+        records end before the sync that follows the last sync of an earlier record.
         """
-        ahead = bisect_right(self._furthest, offset)
-        if not ahead:
+        ahead = min(bisect_right(self._furthest, offset), bisect_left(self._reached, offset))
+        if not ahead or self.syncs[0].source > offset:
             return None
         last = self.syncs[ahead - 1]
         least = last.target + (last.source < offset)
@@ -175,7 +175,8 @@ class _Written:
         read, perhaps = -1, -1
         if at:
             last = self.syncs[at - 1]
-            read, perhaps = self._furthest[at - 1], max(self._reached[at - 1], last.source + offset - 1 - last.target)
+            read = self._furthest[at - 1]
+            perhaps = max(read, self._reached[at - 1], last.source + offset - 1 - last.target)
         if following is not None and following.target == offset and following.source > read:
             # Before the first sync, a reader may have read copies of any record.
             known = at or not offset

@@ -96,6 +96,13 @@ def test_a_restart_that_copied_again_moves_later_groups_only() -> None:
     assert known.translate_back(PART, TargetOffset(151), 400) == SyncedPlace(101, 151)
 
 
+def test_a_task_that_copied_beside_the_next_task_moves_no_group() -> None:
+    # The first task has copied up to 150. The second task began at 90 and ended, and the third began after the first.
+    known = history((0, 0), (100, 100), (90, 151), (151, 152), (252, 253))
+    assert known.translate(PART, SourceOffset(120), 300) == SyncedPlace(101, 152), "120 is at 120 only"
+    assert known.translate(PART, SourceOffset(200), 300) == SyncedPlace(153, 253)
+
+
 @pytest.mark.parametrize(
     ("offset", "least", "past"),
     [(0, 0, 0), (1, 1, 1), (99, 99, 99), (100, 130, 130), (101, 131, 131), (150, 131, 180), (230, 231, 260)],
