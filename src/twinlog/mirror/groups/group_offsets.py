@@ -23,13 +23,15 @@ log = logging.getLogger(__name__)
 class TranslatedGroupOffset(NamedTuple):
     """A partition of the target and the offset to commit there; with `exact` the group skips and repeats no record.
 
-    With `recreated` the partition has no copy yet, and earlier translations are of a deleted topic.
+    With `recreated` the partition has no copy yet, and earlier translations are of a deleted topic. `by_syncs` is as in
+    `MoveFacts`.
     """
 
     partition: TopicPartition
     offset: TargetOffset
     exact: bool
     recreated: bool = False
+    by_syncs: bool = False
 
 
 class GroupOffsetTranslator:
@@ -129,7 +131,7 @@ class GroupOffsetTranslator:
         found = self._there.to_target(partition, offset)
         if found is None:
             return None
-        return TranslatedGroupOffset(there, found.offset, found.exact, recreated=found.by == "start")
+        return TranslatedGroupOffset(there, found.offset, found.exact, found.by == "start", found.by == "syncs")
 
     def past_copies(self, partition: TopicPartition, offset: SourceOffset) -> TargetOffset | None:
         """Return a target offset from which on all records are unread by the group; None when unknown."""

@@ -60,7 +60,8 @@ class MoveFacts:
     that came from the target has `from_target` in place of `copied`.
 
     `translated` is the target offset of `committed`. With `exact` the group repeats no record from `translated` on,
-    otherwise no record from `past_copies` on. `checkpoint_source` and `checkpoint_target` are the offsets of the last
+    otherwise no record from `past_copies` on. `by_syncs` is True for a translation by the few offset syncs that
+    MirrorMaker 2 keeps. `checkpoint_source` and `checkpoint_target` are the offsets of the last
     checkpoint. `target_committed` is the group's offset on the target. The starts are the first offsets of the logs,
     the ends are the next offsets. If `target_leader` is False, the remote partition is unreadable now.
 
@@ -78,6 +79,7 @@ class MoveFacts:
     copied: SourceOffset | None = None
     translated: TargetOffset | None = None
     exact: bool = False
+    by_syncs: bool = False
     past_copies: TargetOffset | None = None
     checkpoint_source: SourceOffset | None = None
     checkpoint_target: TargetOffset | None = None

@@ -5,7 +5,8 @@ target offsets that grow faster have copies twice, or records of another produce
 each source offset that it did not read (Kafka class OffsetSyncWriter), so most places of losses are known within a few
 offsets. Offsets that grow in step are no proof that each record was copied once: MirrorMaker 2 drops syncs while ten
 syncs are under way and when it is killed, so a hole in the source may hide behind a doubled record or a marker of its
-own transactions. A group between two syncs is therefore translated to the first of them.
+own transactions. A group between two syncs is therefore translated to the first of them. Two tasks that copy a
+partition side by side for long, because nothing fences the earlier task, may still lead a group beyond a record.
 """
 
 from __future__ import annotations

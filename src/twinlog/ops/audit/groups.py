@@ -51,7 +51,7 @@ def by_history(part: GroupPartitionStatus, history: SyncHistory) -> GroupPartiti
     found = history.translate(facts.source, facts.committed, facts.target_end)
     if found is None:
         return part
-    place = found.joined(facts.translated, facts.past_copies)
+    place = found.joined(None if facts.by_syncs else facts.translated, facts.past_copies)
     past = None if place.past is None else TargetOffset(place.past)
     better = replace(facts, translated=TargetOffset(place.least), exact=place.exact, past_copies=past)
     return replace(part, facts=better, verdict=judge(better))

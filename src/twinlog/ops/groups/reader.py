@@ -352,6 +352,7 @@ class GroupsReader(ClustersReader):
                 copied=self._copied(where, source_end),
                 translated=None if found is None else found.offset,
                 exact=found is not None and found.exact,
+                by_syncs=found is not None and found.by_syncs,
                 past_copies=past_copies,
                 checkpoint_source=None if checkpoint is None else checkpoint[0].upstream,
                 checkpoint_target=None if checkpoint is None else checkpoint[0].downstream,

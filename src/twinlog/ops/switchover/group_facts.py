@@ -190,14 +190,14 @@ class SwitchoverGroups:
         if known.by == "start":
             return GroupPlace(remote, known.offset, known.exact)
         past = None if known.exact else self._forward.past_copies(where, SourceOffset(offset))
-        return GroupPlace(remote, known.offset, known.exact, "there", past)
+        return GroupPlace(remote, known.offset, known.exact, "there", past, known.by == "syncs")
 
     def _came_back(self, there: TopicPartition, offset: int) -> GroupPlace:
         self._refresh("back", self._back)
         known = self._back.to_source(there, TargetOffset(offset))
         if known is None:
             return GroupPlace(there, None, False, "back")
-        return GroupPlace(there, known.offset, known.exact, "back")
+        return GroupPlace(there, known.offset, known.exact, "back", by_syncs=known.by == "syncs")
 
     def _refresh(self, name: str, translator: Translator) -> None:
         if name not in self._refreshed:

@@ -24,7 +24,8 @@ from twinlog.settings.flow import FlowSettings
 class GroupPlace(NamedTuple):
     """A partition of the target, and the offset there at which a group continues, None if it is unknown.
 
-    An inexact place may repeat records before `past`; None is unknown. `by` is the flow whose maps and offset syncs
+    An inexact place may repeat records before `past`; None is unknown. `by_syncs` is True for a place by the few offset
+    syncs that MirrorMaker 2 keeps. `by` is the flow whose maps and offset syncs
     translated the offset: the flow there, or the flow back. It is empty for an offset to which the histories of both
     flows add nothing.
     """
@@ -34,12 +35,14 @@ class GroupPlace(NamedTuple):
     exact: bool
     by: Literal["there", "back", ""] = ""
     past: int | None = None
+    by_syncs: bool = False
 
 
 def _nearest(place: GroupPlace, synced: SyncedPlace | None, last: Checkpoint | None, end: int) -> GroupPlace:
     """Return an inexact place in a log up to `end`, with what offset syncs and an earlier checkpoint add to it."""
     if synced is not None:
-        known = synced.joined(place.offset, place.past)
+        # A restart makes MirrorMaker 2 forget the earlier syncs.
+        known = synced.joined(None if place.by_syncs else place.offset, place.past)
         place = place._replace(offset=known.least, exact=known.exact, past=known.past)
     past = end if place.past is None else min(place.past, end)
     if last is not None and (place.offset or 0) < last.downstream <= past:

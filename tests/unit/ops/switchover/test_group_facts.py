@@ -265,6 +265,17 @@ def test_copies_of_mirror_maker_are_translated_as_in_an_audit() -> None:
     assert reports(copied_by_mirror_maker(809, 405, syncs, present=607)) == ("committed", 809, 0, 0, "")
 
 
+def test_a_restart_of_mirror_maker_that_copied_again_moves_no_group_further() -> None:
+    # By the syncs that MirrorMaker 2 keeps, only the second copy counts; the task may have ended before record 800.
+    syncs = Syncs((0, 0), (404, 404), (1000, 1000), (700, 1001), (1101, 1200))
+    seen = copied_by_mirror_maker(800, 1002, syncs)
+    assert reports(seen)[:3] == ("committed", 405, 0)
+    facts_now = MoveFacts(SHOP, P0, COPY, SourceOffset(800), SourceOffset(0), SourceOffset(1201), SourceOffset(1201))
+    facts_now = replace(facts_now, translated=TargetOffset(1002), by_syncs=True, target_end=TargetOffset(1201))
+    better = by_history(GroupPartitionStatus(facts_now, judge_move(facts_now)), syncs.read(lambda: {P0: 1201}))
+    assert better.facts.translated == 405
+
+
 def test_a_group_ahead_of_a_flow_that_is_behind_repeats_an_unknown_number() -> None:
     seen = copied_by_mirror_maker(1150, 405, Syncs((0, 0), (1000, 1000)), copied=1100)
     assert reports(seen)[:4] == ("committed", 1001, 0, None)
@@ -322,7 +333,7 @@ class Known:
         assert where == P0
         if offset in self._span:
             return Translation(offset + self._shift, True)
-        return None if self._before is None or offset < self._span.start else Translation(self._before, False)
+        return None if self._before is None or offset < self._span.start else Translation(self._before, False, "syncs")
 
     to_source = to_target
 
