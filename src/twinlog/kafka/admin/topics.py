@@ -117,9 +117,8 @@ async def find_unlisted_topics(
 ) -> tuple[dict[TopicName, Topic], frozenset[TopicName]]:
     """Ask by name for topics that the list of all topics lacks; returns the found topics, and the hidden names.
 
-    Brokers leave a topic without DESCRIBE out of the list, and refuse it by name, even a deleted topic (Kafka class
-    KafkaApis). By its id in `missing` a deleted topic is unknown in either case, from Kafka 2.8 on. Raises
-    ClusterError.
+    Brokers hide a topic that lacks DESCRIBE from the list, and refuse its name even after its deletion (Kafka class
+    KafkaApis). From Kafka 2.8 on the id of a deleted topic is unknown in either case. Raises ClusterError.
     """
     found: dict[TopicName, Topic] = {}
     hidden: set[TopicName] = set()
