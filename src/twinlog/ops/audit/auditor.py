@@ -12,12 +12,14 @@ from twinlog.console.options import SAMPLE_RECORDS
 from twinlog.errors import ClusterError, TwinlogError
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect, both_clusters
 from twinlog.kafka.admin.groups import GroupAdmin
+from twinlog.kafka.admin.topics import find_unlisted_topics
 from twinlog.kafka.retry import COMMAND_CONNECT_S
 from twinlog.mirror.offsets.sync_history import SyncHistory, SyncHistoryReader
 from twinlog.mirror.topology.plugins import config_filter_of, group_filter_of
 from twinlog.mirror.topology.topology import topology_of
 from twinlog.model.amounts import counted
 from twinlog.model.groups import GROUPS_TOPIC
+from twinlog.model.topics import Topic
 from twinlog.model.types import GroupId, TopicName
 from twinlog.ops.audit.clusters import changes_found, settings_found, state_found
 from twinlog.ops.audit.groups import group_findings
@@ -297,7 +299,16 @@ class FlowAuditor:
             self._topology, group_filter_of(self._flow), config_filter_of(self._flow), self._flow.name, -1
         )
         there = self._target_inventory(names)
-        findings = settings_found(self._flow, compare_clusters(here, there, names))
+        differences = compare_clusters(here, there, names)
+        extra = {
+            name: Topic(name, 0)
+            for one in differences
+            if one.kind == "topic" and one.left is None
+            for name in [TopicName(one.what.split(" / ")[0])]
+        }
+        # Brokers leave a topic out of the list of all topics if the login lacks DESCRIBE.
+        _, hidden = self._source.call(find_unlisted_topics, self._source.client, extra)
+        findings = settings_found(self._flow, differences, hidden)
         unread = [*here.unread, *there.unread]
         pairs = sum(names.right(name) is not None for name in here.topics)
         return PartResult(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -92,15 +92,20 @@ def state_found(seen: FlowSnapshot) -> tuple[list[Finding], str | None]:
     return found, seen.lag_trouble
 
 
-def settings_found(flow: FlowSettings, differences: Sequence[ClusterDifference]) -> list[Finding]:
-    """The differences of topics, settings and ACLs of topics between source and target."""
+def settings_found(
+    flow: FlowSettings, differences: Sequence[ClusterDifference], hidden: Container[str] = ()
+) -> list[Finding]:
+    """The differences of topics, settings and ACLs of topics between source and target.
+
+    The login sees no `hidden` source topic; their copies have a source, and stay out.
+    """
     by_kind: dict[str, list[ClusterDifference]] = defaultdict(list)
     for one in differences:
         if one.kind != "acl" or " on topic " in one.what:
             by_kind[one.kind].append(one)
     syncs = flow.sync_topic_configs_interval_s is not None
     missing = [one for one in by_kind["topic"] if one.right is None]
-    extra = [one for one in by_kind["topic"] if one.left is None]
+    extra = [one for one in by_kind["topic"] if one.left is None and one.what.split(" / ")[0] not in hidden]
     lacking = [one for one in by_kind["acl"] if one.right is None]
     more = [one for one in by_kind["acl"] if one.left is None]
     found = [

@@ -161,6 +161,9 @@ class TopicsReader(ClustersReader):
             positions = self._positions.read_all()
             there = self._mirrored()
             starts, ends = (self._source.offsets(there, latest=latest) for latest in (False, True))
+            # A held topic may be hidden from the login, and is missing in the list of topics then.
+            held = _held(seen)
+            there |= dict.fromkeys(held)
             proves = seen.report is not None and seen.report.proof is not None
             proofs = self._proofs.read_proven(there) if proves else {}
         except RefusedError:
@@ -173,7 +176,6 @@ class TopicsReader(ClustersReader):
         report = seen.report
         left_out = dict(report.left_out) if report is not None else {}
         missing = self._missing(report, there)
-        held = _held(seen)
         paused = asked.pauses.paused(there, self._is_heartbeats)
         pending = {part: one for one in reversed(asked.pending) for part in self._meant(one.command, there)}
         stands = "" if report is not None and report.state in _COPYING else f"the flow is {_word(seen)}"

@@ -201,6 +201,12 @@ def test_differences_of_clusters_have_their_own_importance() -> None:
     assert found[1].lines == (f"pay / a.pay: retention.ms -1 on {source}, 86400000 on {target}",)
 
 
+def test_a_copy_whose_source_is_hidden_from_the_login_has_not_outlived_it() -> None:
+    differences = [ClusterDifference("topic", f"{name} / a.{name}", None, "1 partition") for name in ("pay", "old")]
+    (found,) = settings_found(SETTINGS, differences, {"pay"})
+    assert (found.count, found.lines) == (1, ("old / a.old: 1 partition",))
+
+
 def test_keys_have_the_place_and_the_right_spelling() -> None:
     file, key = "mm2.properties", "sync.group.offset.enabled"
     guess = "did you mean sync.group.offsets.enabled?"

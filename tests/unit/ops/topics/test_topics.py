@@ -154,6 +154,15 @@ def test_a_topic_that_was_created_again_is_behind_by_all_of_its_records(here: Sc
     assert "logs 1 10 held: TW-GAP-03" in flat(here.call("list")[1])
 
 
+def test_a_held_topic_that_is_hidden_from_the_login_is_listed(here: Scene) -> None:
+    error = RefusedError("cluster s: User:m lacks READ on topic logs", resource="topic logs")
+    part = TopicPartition(TopicName("logs"), 0)
+    held = HeldPartition.by(error, part, 0, source_offset=SourceOffset(4), target_offset=TargetOffset(4))
+    here.report(held=1, held_partitions=(held,))
+    here.source.topics.hidden.add("logs")
+    assert "held: TW-RIGHT-01: cluster s: User:m lacks READ" in flat(here.call("list")[1])
+
+
 def test_a_partition_without_a_gap_is_shown_with_the_reason_for_which_it_is_held(here: Scene) -> None:
     error = RefusedError("it lacks WRITE", resource="topic s.logs")
     offsets = {"source_offset": SourceOffset(4), "target_offset": TargetOffset(4)}
