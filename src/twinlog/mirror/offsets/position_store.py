@@ -10,6 +10,7 @@ import threading
 import uuid
 from collections import ChainMap
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -204,17 +205,16 @@ class PositionsOfAll:
 
 
 def copied_topics(positions: Mapping[TopicPartition, Position]) -> list[Topic]:
-    """The source topics with stored positions, as far as the positions know: the flow has copied these topics."""
+    """The source topics with stored positions, as far as the positions know: the flow has copied these topics.
+
+    Topics whose positions lack an id are left out, as positions by MirrorMaker 2: a broker refuses the name of a hidden
+    topic and of a topic that was deleted long ago in the same way, and only the id tells these two apart.
+    """
     counts: dict[TopicName, int] = {}
-    newest: dict[TopicName, Position] = {}
+    ids: dict[TopicName, uuid.UUID] = {}
     for part, position in positions.items():
         counts[part.topic] = max(counts.get(part.topic, 0), part.partition + 1)
-        newest[part.topic] = position if position.topic_id else newest.get(part.topic, position)
-    return [Topic(name, counts[name], _uuid(position.topic_id)) for name, position in newest.items()]
-
-
-def _uuid(text: str | None) -> uuid.UUID | None:
-    try:
-        return None if text is None else uuid.UUID(text)
-    except ValueError:
-        return None
+        if position.topic_id is not None:
+            with suppress(ValueError):
+                ids[part.topic] = uuid.UUID(position.topic_id)
+    return [Topic(name, counts[name], topic_id) for name, topic_id in ids.items()]
