@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
@@ -105,6 +106,54 @@ class Acl:
     def of_topic(self) -> TopicAcl:
         """The same right as a right on a topic."""
         return TopicAcl(TopicName(self.name), self.principal, self.host, self.operation, self.permission, self.pattern)
+
+
+IMPLIED: Mapping[int, frozenset[int]] = {
+    AclOperation.DESCRIBE: frozenset({AclOperation.READ, AclOperation.WRITE, AclOperation.DELETE, AclOperation.ALTER}),
+    AclOperation.DESCRIBE_CONFIGS: frozenset({AclOperation.ALTER_CONFIGS}),
+}
+"""The operations whose ALLOW includes the ALLOW of another operation (Kafka class AclAuthorizer)."""
+
+
+def includes(acl: Acl, other: Acl) -> bool:
+    """Whether an ACL alone has the effect of another ACL: for its principal, host, operation and all its resources."""
+    if (acl.resource, acl.permission) != (other.resource, other.permission):
+        return False
+    if acl.principal not in (other.principal, EVERYBODY) or acl.host not in (other.host, ANYWHERE):
+        return False
+    implied = IMPLIED.get(other.operation, frozenset()) if acl.permission == AclPermissionType.ALLOW else ()
+    if acl.operation not in (other.operation, AclOperation.ALL, *implied):
+        return False
+    if acl.pattern == PatternType.PREFIXED:
+        return other.name.startswith(acl.name) and (other.name, other.pattern) != (EVERY_TOPIC, PatternType.LITERAL)
+    return acl.name == EVERY_TOPIC or (acl.name, acl.pattern) == (other.name, other.pattern)
+
+
+class AclIndex:
+    """ACLs of a cluster by principal and name, so that the ACLs around a single ACL are found at once."""
+
+    def __init__(self, acls: Iterable[Acl]) -> None:
+        self._named: defaultdict[tuple[str, str], list[Acl]] = defaultdict(list)
+        self._prefixed: defaultdict[str, list[Acl]] = defaultdict(list)
+        for acl in acls:
+            if acl.pattern == PatternType.PREFIXED:
+                self._prefixed[acl.principal].append(acl)
+            else:
+                self._named[acl.principal, acl.name].append(acl)
+
+    def gives(self, acl: Acl, without: Acl | None = None) -> bool:
+        """Whether an ACL other than `without` includes `acl`."""
+        return any(
+            includes(one, acl)
+            for principal in (acl.principal, EVERYBODY)
+            for some in (
+                self._named.get((principal, acl.name), ()),
+                self._named.get((principal, EVERY_TOPIC), ()),
+                self._prefixed.get(principal, ()),
+            )
+            for one in some
+            if one != without
+        )
 
 
 def acls_data(acls: Iterable[TopicAcl]) -> list[dict[str, Any]]:

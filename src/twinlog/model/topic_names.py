@@ -61,6 +61,9 @@ def progress_topic(source: Alias) -> str:
     return f"mm2-twinlog-progress.{source}.internal"
 
 
+SWITCHOVERS = TopicName("mm2-twinlog-switchover.internal")
+"""The topic of the journals of switchovers; twinlog and MirrorMaker 2 leave its name out."""
+
 RELOADS = TopicName("mm2-twinlog-reload.internal")
 """The topic for requests of `twinlog reload` to read files again, and for the answers of the cluster's flows."""
 

@@ -16,7 +16,8 @@ from twinlog.kafka.admin.topics import describe_cluster, describe_configs, descr
 from twinlog.kafka.admin.users import describe_quotas, describe_scram_users
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.protocol import error_codes
-from twinlog.model.acls import Acl, AclOperation
+from twinlog.mirror.topics.fence_notes import fences_on
+from twinlog.model.acls import Acl, AclOperation, AclPermissionType, ResourceType, TopicAcl
 from twinlog.model.groups import GROUPS_TOPIC, GroupListing, GroupOffsets
 from twinlog.model.topics import ConfigEntry, DescribedTopic, Disk, Topic, listed
 from twinlog.model.types import GroupId, TopicName, TopicPartition
@@ -48,9 +49,10 @@ class Inventory:
     """A cluster's content, as far as it was asked for and as this principal may see it.
 
     `operations` are the operations that the principal may perform on the cluster, None when unknown. `hidden` are
-    topics with unreadable settings. `acls` is None if the cluster lacks an authorizer or the ACLs are unreadable.
+    topics with unreadable settings. `acls` is None if the cluster lacks an authorizer or the ACLs are unreadable;
+    `fences` are the ACLs among them of twinlog's fences.
     `quotas` are client quotas by entity, `users` have each user's SCRAM mechanisms; both are None if unread.
-    `committed` are the offsets of each group. `sizes` are bytes of the largest replica of each partition. `unread` has
+    `committed` are the offsets of each group. `sizes` are bytes of the largest replica of each partition. `notes` has
     a sentence for each unreadable part, with the missing permission.
     """
 
@@ -65,11 +67,26 @@ class Inventory:
     sizes: Mapping[TopicPartition, int] | None = None
     disks: Sequence[Disk] = ()
     acls: Sequence[Acl] | None = None
+    fences: frozenset[TopicAcl] = frozenset()
     quotas: Mapping[str, Mapping[str, float]] | None = None
     users: Mapping[str, Sequence[str]] | None = None
     groups: Mapping[GroupId, GroupListing] = field(default_factory=dict)
     committed: Mapping[GroupId, GroupOffsets] = field(default_factory=dict)
-    unread: tuple[str, ...] = ()
+    notes: tuple[tuple[Content, str], ...] = ()
+
+    @property
+    def unread(self) -> tuple[str, ...]:
+        """A sentence for each unreadable part."""
+        return tuple(text for _, text in self.notes)
+
+    def unread_of(self, parts: Content) -> tuple[str, ...]:
+        """A sentence for each unreadable part among `parts`."""
+        return tuple(text for part, text in self.notes if part in parts)
+
+    @property
+    def lasting_acls(self) -> list[Acl]:
+        """The ACLs except for twinlog's fences, which twinlog removes."""
+        return [acl for acl in self.acls or () if acl.resource != ResourceType.TOPIC or acl.of_topic not in self.fences]
 
     @property
     def plain_topics(self) -> dict[TopicName, Topic]:
@@ -125,7 +142,7 @@ class _InventoryReader:
     def __init__(self, admin: ClusterAdmin, progress: Progress) -> None:
         self._admin = admin
         self._progress = progress
-        self._unread: list[str] = []
+        self._notes: list[tuple[Content, str]] = []
 
     def read(self, parts: Content, wanted: Callable[[TopicName], bool], committed: bool) -> Inventory:
         admin = self._admin
@@ -155,11 +172,12 @@ class _InventoryReader:
             sizes=None if dirs is None else sizes.sizes,
             disks=sizes.disks,
             acls=acls,
+            fences=self._fences(acls or ()),
             quotas=quotas,
             users=users,
             groups=groups,
             committed=offsets,
-            unread=tuple(self._unread),
+            notes=tuple(self._notes),
         )
 
     def _part(
@@ -171,8 +189,17 @@ class _InventoryReader:
         try:
             return self._admin.call(describe, self._admin.client)
         except RefusedError as error:
-            self._unread.append(str(error))
+            self._notes.append((part, str(error)))
             return None
+
+    def _fences(self, acls: Sequence[Acl]) -> frozenset[TopicAcl]:
+        if not any(acl.permission == AclPermissionType.DENY and acl.resource == ResourceType.TOPIC for acl in acls):
+            return frozenset()
+        try:
+            return frozenset(fences_on(self._admin))
+        except RefusedError as error:
+            self._notes.append((Content.ACLS, f"{error}; a fence counts as a lasting ACL"))
+            return frozenset()
 
     def _configs(self, names: Sequence[TopicName]) -> tuple[dict[TopicName, list[ConfigEntry]], set[TopicName]]:
         found: dict[TopicName, list[ConfigEntry]] = {}
@@ -184,7 +211,7 @@ class _InventoryReader:
             hidden.update(name for name, code in wrong.items() if error_codes.refused(code))
             self._progress("settings", start + len(chunk), len(names))
         if hidden:
-            self._note_lack("DESCRIBE_CONFIGS", f"topic {listed(hidden)}", "reading its settings")
+            self._note_lack(Content.CONFIGS, "DESCRIBE_CONFIGS", f"topic {listed(hidden)}", "reading its settings")
         return found, hidden
 
     def _logs(self, topics: Sequence[Topic], committed: bool) -> dict[TopicPartition, LogOffsets]:
@@ -208,21 +235,18 @@ class _InventoryReader:
             hidden.update(name for name, code in wrong.items() if error_codes.refused(code))
             broken = {name: code for name, code in wrong.items() if not error_codes.refused(code)}
             for name, code in broken.items():
-                self._unread.append(
-                    f"cluster {self._admin.alias}: offsets of group {name} are unreadable: {error_codes.explain(code)}"
-                )
+                text = f"offsets of group {name} are unreadable: {error_codes.explain(code)}"
+                self._notes.append((Content.GROUPS, f"cluster {self._admin.alias}: {text}"))
             self._progress("groups", start + len(chunk), len(names))
         if hidden:
-            self._note_lack("DESCRIBE", f"group {listed(hidden)}", "reading its offsets")
+            self._note_lack(Content.GROUPS, "DESCRIBE", f"group {listed(hidden)}", "reading its offsets")
         if unlisted := self._admin.call(admin.unlisted):
-            self._unread.append(
-                f"cluster {self._admin.alias}: partitions of {GROUPS_TOPIC} that lack a leader: {unlisted}; it leaves "
-                "out their groups"
-            )
+            text = f"partitions of {GROUPS_TOPIC} that lack a leader: {unlisted}; it leaves out their groups"
+            self._notes.append((Content.GROUPS, f"cluster {self._admin.alias}: {text}"))
         return groups, found
 
-    def _note_lack(self, operation: str, resource: str, purpose: str) -> None:
-        self._unread.append(str(self._admin.client.lacks(operation, resource, purpose)))
+    def _note_lack(self, part: Content, operation: str, resource: str, purpose: str) -> None:
+        self._notes.append((part, str(self._admin.client.lacks(operation, resource, purpose))))
 
 
 def logs_of(

@@ -3,19 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
 from harness.virtual.cluster import VirtualCluster
 from harness.virtual.loop import VirtualLoop, virtual_loop
 from harness.virtual.requests import DESCRIBE_CONFIGS, LIST_OFFSETS, METADATA
-from twinlog.errors import ClusterError
+from twinlog.errors import ClusterError, RefusedError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.protocol.error_codes import Code
-from twinlog.model.acls import AclOperation
+from twinlog.kafka.record.builder import encode_batch, record_body
+from twinlog.kafka.record.compression import CODECS
+from twinlog.kafka.record.stamp import stamp
+from twinlog.model.acls import (
+    ANYWHERE,
+    EVERYBODY,
+    Acl,
+    AclOperation,
+    AclPermissionType,
+    ResourceType,
+    TopicAcl,
+    acls_data,
+)
+from twinlog.model.compact_json import ascii_json
+from twinlog.model.topic_names import control_topic
 from twinlog.model.topics import DescribedTopic, Topic
-from twinlog.model.types import TopicName, TopicPartition
+from twinlog.model.types import Alias, TopicName, TopicPartition
+from twinlog.ops import inventory
 from twinlog.ops.inventory import CHUNK, Content, Inventory, LogOffsets, logs_of, read_inventory
+from twinlog.ops.switchover.journal import TOPIC, fence_record
+from twinlog.ops.switchover.model import SwitchoverDirection
 from twinlog.settings.flow import ClientSettings
 
 
@@ -102,3 +120,67 @@ def test_a_partition_whose_leader_just_moves_has_records_of_a_time_nevertheless(
     cluster.move("t", 1, None)
     with pytest.raises(ClusterError, match="t-1 has no leader"):
         admin.first_since(PARTS, 5)
+
+
+DENY = Acl(ResourceType.TOPIC, "t", EVERYBODY, ANYWHERE, AclOperation.WRITE, AclPermissionType.DENY)
+
+
+def append(cluster: VirtualCluster, topic: str, key: bytes, value: bytes | None) -> None:
+    cluster.create(topic)
+    batch = encode_batch([(1, record_body(key, value, ()))], CODECS["none"])
+    stamp(batch, -1, -1, -1)
+    cluster.log(topic).append(bytes(batch))
+
+
+@pytest.mark.parametrize("noted", ["switchover", "flow", None])
+def test_acls_of_fences_are_passing(monkeypatch: pytest.MonkeyPatch, noted: str | None) -> None:
+    """A switchover notes its fence in its journal, a flow in its control topic; another denial lasts."""
+    read = replace(DENY, operation=AclOperation.READ)
+
+    async def describe(_: object) -> list[Acl]:
+        return [DENY, read]
+
+    monkeypatch.setattr(inventory, "describe_acls", describe)
+    fence = acls_data([DENY.of_topic])
+    with virtual_loop(1) as loop:
+        cluster = VirtualCluster(loop, "east")
+        if noted == "switchover":
+            append(cluster, TOPIC, *fence_record(SwitchoverDirection("west", "east"), {"add": fence, "remove": fence}))
+        elif noted == "flow":
+            append(
+                cluster,
+                control_topic(Alias("west")),
+                ascii_json(["fence", "west->east", "t"]),
+                ascii_json({"acls": fence}),
+            )
+        admin = ClusterAdmin("east", ClientSettings(cluster.bootstrap), VirtualLoop(loop.world))
+        try:
+            admin.connect()
+            found = read_inventory(admin, Content.ACLS)
+        finally:
+            admin.close()
+    assert found.acls == [DENY, read]
+    assert found.lasting_acls == ([read] if noted else [DENY, read])
+    assert found.unread == ()
+
+
+def test_a_hidden_note_of_a_fence_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def describe(_: object) -> list[Acl]:
+        return [DENY]
+
+    def hide(_: object) -> set[TopicAcl]:
+        raise RefusedError("User:x lacks READ on the journal")
+
+    monkeypatch.setattr(inventory, "describe_acls", describe)
+    monkeypatch.setattr(inventory, "fences_on", hide)
+    with virtual_loop(1) as loop:
+        cluster = VirtualCluster(loop, "east")
+        admin = ClusterAdmin("east", ClientSettings(cluster.bootstrap), VirtualLoop(loop.world))
+        try:
+            admin.connect()
+            found = read_inventory(admin, Content.ACLS)
+        finally:
+            admin.close()
+    assert found.lasting_acls == [DENY]
+    assert found.unread_of(Content.ACLS) == ("User:x lacks READ on the journal; a fence counts as a lasting ACL",)
+    assert found.unread_of(Content.CONFIGS) == ()

@@ -2,8 +2,8 @@
 
 The rules are from Kafka class MirrorSourceConnector (syncTopicAcls), which creates every right again each time. Three
 details differ. The target is asked first. The name `*`, which means all topics, is left out: MirrorMaker 2 makes a
-useless `source.*` of it, or opens all topics of the target if names are kept. The fence of a flow to the source
-(`mirror.topics.writer_fence`) is left out: on the target nobody would lift it.
+useless `source.*` of it, or opens all topics of the target if names are kept. Fences on the source, of a switchover or
+of a flow to it (`mirror.topics.writer_fence`), are left out: on the target nobody would lift them.
 """
 
 from __future__ import annotations

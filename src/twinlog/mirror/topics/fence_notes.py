@@ -15,12 +15,16 @@ from twinlog.kafka.consumer.topic_reader import TopicReader
 from twinlog.kafka.record.last_records import LastRecords
 from twinlog.mirror.topics.internal_topics import CompactedTopic, control
 from twinlog.model.acls import TopicAcl, acls_data, acls_of
-from twinlog.model.compact_json import ascii_json, object_of
-from twinlog.model.topic_names import is_control_topic
+from twinlog.model.compact_json import ascii_json, object_of, utf8_json
+from twinlog.model.topic_names import SWITCHOVERS, is_control_topic
 from twinlog.model.types import TopicName
 from twinlog.settings.flow import FlowSettings
 
+FENCED = "fenced"
+"""The step of a switchover's journal that has its fence."""
+
 _ACLS, _OPENED = "fence", "fence opened"
+_OF_SWITCHOVER = utf8_json(["", FENCED, ""])[3:]
 _ANY_FENCE = ascii_json([_ACLS]).removesuffix(b"]") + b","
 
 
@@ -97,15 +101,20 @@ class FenceNotes:
 
 
 def fences_on(cluster: ClusterAdmin) -> set[TopicAcl]:
-    """The ACLs of the fences of all flows to a cluster.
+    """The ACLs of the fences on a cluster: of all flows to it, and of switchovers.
 
-    Raises ClusterError if the cluster is silent, RefusedError if the login lacks READ on the control topic of a flow.
+    Raises ClusterError if the cluster is silent, RefusedError if the login lacks READ on the control topic of a flow,
+    or on the journal of switchovers.
     """
     found: set[TopicAcl] = set()
-    for topic in filter(is_control_topic, cluster.topics()):
+    for topic in cluster.topics():
+        if not is_control_topic(topic) and topic != SWITCHOVERS:
+            continue
         last: LastRecords = {}
         TopicReader(cluster, topic, optional=True).read_last(last)
         for key, kept in last.items():
-            if key.startswith(_ANY_FENCE):
+            if topic != SWITCHOVERS and key.startswith(_ANY_FENCE):
                 found.update(acls_of(object_of(kept.value()).get("acls", [])))
+            elif topic == SWITCHOVERS and key.endswith(_OF_SWITCHOVER):
+                found.update(acls_of(object_of(kept.value()).get("remove", [])))
     return found

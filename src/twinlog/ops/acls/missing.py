@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 
 from twinlog.errors import RefusedError
 from twinlog.kafka.admin.acls import describe_acls
@@ -10,13 +11,21 @@ from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.admin.groups import GroupAdmin
 from twinlog.kafka.admin.topics import describe_cluster, describe_topics, find_unlisted_topics
 from twinlog.kafka.net.connections import principal as principal_of
-from twinlog.model.acls import EVERYBODY, Acl, AclOperation, AclPermissionType, PatternType, ResourceType
+from twinlog.model.acls import (
+    ANYWHERE,
+    EVERYBODY,
+    Acl,
+    AclOperation,
+    AclPermissionType,
+    PatternType,
+    ResourceType,
+    includes,
+)
 from twinlog.model.groups import GROUPS_TOPIC
 from twinlog.model.topics import DescribedTopic, Topic
 from twinlog.model.types import GroupId, TopicName
 from twinlog.ops.acls.needs import NeededRight
 from twinlog.ops.acls.resources import Resource
-from twinlog.ops.acls.rights import IMPLIED
 
 
 class ClusterJudge:
@@ -93,17 +102,23 @@ def allowed(acls: Iterable[Acl], right: NeededRight) -> bool:
 
     A right for a single host counts for every host. A denial of a part of the resources takes the right away.
     """
-    operations = {right.operation, AclOperation.ALL}
-    mine = [acl for acl in acls if acl.principal in (right.principal, EVERYBODY)]
-    denied = any(
-        acl.permission == AclPermissionType.DENY and acl.operation in operations and _meets(acl, right.resource)
-        for acl in mine
-    )
-    operations |= IMPLIED.get(right.operation, frozenset())
-    return not denied and any(
-        acl.permission == AclPermissionType.ALLOW and acl.operation in operations and _place(acl).covers(right.resource)
-        for acl in mine
-        if acl.resource == right.resource.kind
+    known = list(acls)
+    return granted(known, right) and not any(takes_away(acl, right) for acl in known)
+
+
+def granted(acls: Iterable[Acl], right: NeededRight) -> bool:
+    """Whether an ACL allows a right for all its resources, whatever other ACLs deny."""
+    wanted = right.as_acl
+    return any(includes(replace(acl, host=ANYWHERE), wanted) for acl in acls)
+
+
+def takes_away(acl: Acl, right: NeededRight) -> bool:
+    """Whether an ACL denies a right, or a part of its resources. A denial for a single host counts, too."""
+    return (
+        acl.permission == AclPermissionType.DENY
+        and acl.principal in (right.principal, EVERYBODY)
+        and acl.operation in (right.operation, AclOperation.ALL)
+        and _meets(acl, right.resource)
     )
 
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from twinlog.errors import ConfigError
 from twinlog.kafka.net.connections import principal as principal_of
 from twinlog.mistakes import ConfigProblem
-from twinlog.model.acls import AclOperation, ResourceType
+from twinlog.model.acls import ANYWHERE, IMPLIED, Acl, AclOperation, AclPermissionType, ResourceType
 from twinlog.model.types import Alias
 from twinlog.ops.acls.resources import Resource
-from twinlog.ops.acls.rights import IMPLIED, ROWS, Login, Side
+from twinlog.ops.acls.rights import ROWS, Login, Side
 from twinlog.settings.flow import ClientSettings, ExactlyOnce, FlowSettings
 from twinlog.settings.worker import GroupSettings, WorkerSettings
 
@@ -26,6 +26,12 @@ class NeededRight:
     resource: Resource
     operation: AclOperation
     why: str = field(default="", compare=False)
+
+    @property
+    def as_acl(self) -> Acl:
+        """The ACL that gives exactly this right."""
+        place, allow = self.resource, AclPermissionType.ALLOW
+        return Acl(place.kind, place.name, self.principal, ANYWHERE, self.operation, allow, place.pattern)
 
 
 @dataclass(frozen=True, slots=True)

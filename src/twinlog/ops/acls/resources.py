@@ -22,6 +22,9 @@ CLUSTER_NAME = "kafka-cluster"
 MIRROR_TOPICS = "mm2-"
 """The prefix of the topics of MirrorMaker 2 and twinlog."""
 
+TWINLOG_TOPICS = "mm2-twinlog-"
+"""The prefix of the topics of twinlog."""
+
 SWITCHOVER_IDS = "mm2-twinlog-switchover-"
 """The prefix of the transactional ids of switchovers."""
 
@@ -176,6 +179,11 @@ def progress(flow: FlowSettings) -> tuple[Resource, ...]:
 def journal_ids(_: FlowSettings) -> tuple[Resource, ...]:
     """The transactional ids of switchovers."""
     return (Resource(ResourceType.TRANSACTIONAL_ID, SWITCHOVER_IDS, PatternType.PREFIXED),)
+
+
+def notes_of_fences(_: FlowSettings) -> tuple[Resource, ...]:
+    """The topics in which switchovers and flows note the ACLs of their fences."""
+    return (Resource(ResourceType.TOPIC, TWINLOG_TOPICS, PatternType.PREFIXED),)
 
 
 def offsets_of_groups(_: FlowSettings) -> tuple[Resource, ...]:

@@ -6,7 +6,7 @@ them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -23,6 +23,7 @@ from twinlog.ops.acls.resources import (
     kept_small,
     mirror_maker_group,
     mirrored_topics,
+    notes_of_fences,
     offsets_of_groups,
     own_topics,
     positions_of_way_back,
@@ -402,6 +403,15 @@ COMMAND_ROWS = (
     ),
     RightRow("target", "cluster", (_DESCRIBE,), "ACLs", cluster, _enabled, uses=("plan", "diff", "audit")),
     RightRow(
+        "source",
+        "topics `mm2-twinlog-` (prefix)",
+        (_READ,),
+        "ACLs of fences",
+        notes_of_fences,
+        copies,
+        uses=("audit",),
+    ),
+    RightRow(
         "target",
         _PROGRESS_ON,
         (_READ,),
@@ -527,9 +537,3 @@ SWITCHOVER_ROWS = (
 """The rights of a switchover, in addition to the rights of a run."""
 
 ROWS = (*RUN_ROWS, *COMMAND_ROWS, *SWITCHOVER_ROWS)
-
-IMPLIED: Mapping[AclOperation, frozenset[AclOperation]] = {
-    _DESCRIBE: frozenset({_READ, _WRITE, AclOperation.DELETE, _ALTER}),
-    _SETTINGS: frozenset({_CHANGE}),
-}
-"""The operations that include another operation (Kafka class AclAuthorizer)."""

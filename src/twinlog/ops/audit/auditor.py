@@ -9,7 +9,7 @@ from functools import partial
 
 from twinlog.clock import Clock
 from twinlog.console.options import SAMPLE_RECORDS
-from twinlog.errors import ClusterError, TwinlogError
+from twinlog.errors import ClusterError, ConfigError, TwinlogError
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect, both_clusters
 from twinlog.kafka.admin.groups import GroupAdmin
 from twinlog.kafka.admin.topics import find_unlisted_topics
@@ -21,6 +21,9 @@ from twinlog.model.amounts import counted
 from twinlog.model.groups import GROUPS_TOPIC
 from twinlog.model.topics import Topic
 from twinlog.model.types import GroupId, TopicName
+from twinlog.ops.acls.needs import needed_rights
+from twinlog.ops.acls.rights import USES
+from twinlog.ops.audit.acls import acls_found
 from twinlog.ops.audit.clusters import changes_found, settings_found, state_found
 from twinlog.ops.audit.groups import group_findings
 from twinlog.ops.audit.near_misses import outside
@@ -129,6 +132,7 @@ class FlowAuditor:
         if flow.copies:
             parts.append(self._part(AuditPart.FILTER, self._filter))
             parts.append(self._part(AuditPart.SETTINGS, self._settings))
+            parts.append(self._part(AuditPart.ACLS, self._acls))
         parts.append(self._part(AuditPart.CHANGES, self._changes))
         return FlowAudit(flow.name, flow.source, flow.target, tuple(parts), "; ".join(runner))
 
@@ -281,7 +285,8 @@ class FlowAuditor:
 
         findings = outside(self._topology, here.topics, readers, records, self._flow.name)
         left = sum(not self._topology.mirrors(name) for name in here.topics)
-        return PartResult(AuditPart.FILTER, tuple(findings), f"{counted(left, 'topic')} outside the filter")
+        scope = f"{counted(left, 'topic')} outside the filter"
+        return PartResult(AuditPart.FILTER, tuple(findings), scope, _sentences(Content.GROUPS, here))
 
     def _readers(self, here: Inventory) -> dict[TopicName, list[GroupId]]:
         """The followed groups with offsets in each topic."""
@@ -293,11 +298,12 @@ class FlowAuditor:
                     found[topic].append(group)
         return found
 
+    def _names(self) -> FlowTopicPairing:
+        flow = self._flow
+        return FlowTopicPairing(self._topology, group_filter_of(flow), config_filter_of(flow), flow.name, -1)
+
     def _settings(self) -> PartResult:
-        here = self._source_inventory()
-        names = FlowTopicPairing(
-            self._topology, group_filter_of(self._flow), config_filter_of(self._flow), self._flow.name, -1
-        )
+        here, names = self._source_inventory(), self._names()
         there = self._target_inventory(names)
         differences = compare_clusters(here, there, names)
         extra = {
@@ -309,11 +315,30 @@ class FlowAuditor:
         # Brokers leave a topic out of the list of all topics if the login lacks DESCRIBE.
         _, hidden = self._source.call(find_unlisted_topics, self._source.client, extra)
         findings = settings_found(self._flow, differences, hidden)
-        unread = [*here.unread, *there.unread]
         pairs = sum(names.right(name) is not None for name in here.topics)
         return PartResult(
-            AuditPart.SETTINGS, tuple(findings), f"{counted(pairs, 'mirrored topic')}", "; ".join(unread) or None
+            AuditPart.SETTINGS,
+            tuple(findings),
+            f"{counted(pairs, 'mirrored topic')}",
+            _sentences(Content.CONFIGS, here, there),
         )
+
+    def _acls(self) -> PartResult:
+        here, names = self._source_inventory(), self._names()
+        there = self._target_inventory(names)
+        unread = _sentences(Content.ACLS, here, there)
+        if here.acls is None or there.acls is None:
+            bare = [str(one.alias) for one in (here, there) if one.acls is None and not one.unread_of(Content.ACLS)]
+            scope = "" if unread else f"{' and '.join(bare)} {'lacks' if len(bare) == 1 else 'lack'} an authorizer"
+            return PartResult(AuditPart.ACLS, scope=scope, not_audited=unread)
+        try:
+            needed = needed_rights(self._flows, USES, self._worker)
+        except ConfigError:
+            # Only the brokers know the user of a token.
+            needed = []
+        findings = acls_found(self._flow, here, there, names, needed)
+        scope = f"{counted(len(here.lasting_acls), 'ACL')} of {self._flow.source}"
+        return PartResult(AuditPart.ACLS, tuple(findings), scope, unread)
 
     def _changes(self) -> PartResult:
         flow = self._flow
@@ -351,6 +376,11 @@ class FlowAuditor:
                 progress=partial(self._progress, self._flow.target),
             )
         return self._there
+
+
+def _sentences(parts: Content, *clusters: Inventory) -> str | None:
+    """The sentences about unreadable parts of clusters, None if all is read."""
+    return "; ".join(text for one in clusters for text in one.unread_of(parts)) or None
 
 
 def _ends(flow: FlowSettings) -> tuple[str, str]:

@@ -14,16 +14,12 @@ from twinlog.config.load import load_file
 from twinlog.config.text.entries import IGNORED_HERE
 from twinlog.mistakes import ConfigWarning, MistakeKind
 from twinlog.model.amounts import counted, shown_bytes
-from twinlog.ops.audit.report import AuditPart, Finding, PartResult, Severity
+from twinlog.ops.audit.report import AuditPart, Finding, PartResult, Severity, limited
 from twinlog.ops.diff.differences import ClusterDifference
 from twinlog.ops.plan.flow_plan import FlowPlan, Problem
 from twinlog.ops.status.flow import FlowSnapshot
 from twinlog.ops.status.state import FlowCondition
 from twinlog.settings.flow import FlowSettings
-
-SHOWN = 20
-"""The most lines of a finding."""
-
 
 _ONLY_HERE = frozenset({MistakeKind.IGNORED_FIELDS})
 """Warnings about keys that MirrorMaker 2 or its JVM reads, and twinlog ignores; they have no key of their own."""
@@ -80,14 +76,14 @@ def state_found(seen: FlowSnapshot) -> tuple[list[Finding], str | None]:
         )
         way = "a failover now would leave them behind; ask again once the mirror has caught up"
         lines = [f"{topic.topic}: {counted(topic.lag, 'record')}" for topic in late]
-        found.append(Finding("lag", Severity.NOTE, AuditPart.LAG, text, way, lag, flow.name, _limited(lines)))
+        found.append(Finding("lag", Severity.NOTE, AuditPart.LAG, text, way, lag, flow.name, limited(lines)))
     unknown = [topic for topic in seen.topics if topic.unknown]
     if unknown:
         text = f"the lag of {counted(sum(topic.unknown for topic in unknown), 'partition')} is unknown"
         lines = [f"{topic.topic}: {counted(topic.unknown, 'partition')}" for topic in unknown]
         way = "bring back the brokers that lead them"
         found.append(
-            Finding("lag", Severity.WARNING, AuditPart.LAG, text, way, len(unknown), flow.name, _limited(lines))
+            Finding("lag", Severity.WARNING, AuditPart.LAG, text, way, len(unknown), flow.name, limited(lines))
         )
     return found, seen.lag_trouble
 
@@ -95,19 +91,16 @@ def state_found(seen: FlowSnapshot) -> tuple[list[Finding], str | None]:
 def settings_found(
     flow: FlowSettings, differences: Sequence[ClusterDifference], hidden: Container[str] = ()
 ) -> list[Finding]:
-    """The differences of topics, settings and ACLs of topics between source and target.
+    """The differences of topics and settings between source and target.
 
     The login sees no `hidden` source topic; their copies have a source, and stay out.
     """
     by_kind: dict[str, list[ClusterDifference]] = defaultdict(list)
     for one in differences:
-        if one.kind != "acl" or " on topic " in one.what:
-            by_kind[one.kind].append(one)
+        by_kind[one.kind].append(one)
     syncs = flow.sync_topic_configs_interval_s is not None
     missing = [one for one in by_kind["topic"] if one.right is None]
     extra = [one for one in by_kind["topic"] if one.left is None and one.what.split(" / ")[0] not in hidden]
-    lacking = [one for one in by_kind["acl"] if one.right is None]
-    more = [one for one in by_kind["acl"] if one.left is None]
     found = [
         _difference(
             flow,
@@ -140,24 +133,6 @@ def settings_found(
         ),
         _difference(
             flow,
-            "acl",
-            Severity.WARNING if flow.sync_topic_acls_interval_s is not None else Severity.NOTE,
-            lacking,
-            ("ACL of a topic is missing", "ACLs of topics are missing"),
-            "set sync.topic.acls.enabled = true and grant ALTER on the cluster, or add them with kafka-acls.sh",
-            lambda one: one.what,
-        ),
-        _difference(
-            flow,
-            "acl",
-            Severity.NOTE,
-            more,
-            (f"ACL of a copy exists only on {flow.target}", f"ACLs of copies exist only on {flow.target}"),
-            "remove them with kafka-acls.sh --remove if they are useless",
-            lambda one: one.what,
-        ),
-        _difference(
-            flow,
             "missing-copy",
             Severity.NOTE,
             extra,
@@ -181,7 +156,7 @@ def _difference(
     if not some:
         return []
     text = f"{len(some):,} {words[len(some) != 1]}"
-    return [Finding(kind, severity, AuditPart.SETTINGS, text, way, len(some), flow.name, _limited(map(line, some)))]
+    return [Finding(kind, severity, AuditPart.SETTINGS, text, way, len(some), flow.name, limited(map(line, some)))]
 
 
 def changes_found(plan: FlowPlan) -> list[Finding]:
@@ -230,11 +205,4 @@ def _problem(plan: FlowPlan, problem: Problem) -> Finding:
 
 def _change(plan: FlowPlan, text: str, count: int, lines: Iterable[str]) -> Finding:
     way = f"for information; `twinlog plan FILE --flow {plan.flow.replace('->', ':')} --all` has every line"
-    return Finding("change", Severity.NOTE, AuditPart.CHANGES, text, way, count, plan.flow, _limited(lines))
-
-
-def _limited(lines: Iterable[str]) -> tuple[str, ...]:
-    every = tuple(lines)
-    if len(every) <= SHOWN:
-        return every
-    return (*every[:SHOWN], f"and {len(every) - SHOWN} more")
+    return Finding("change", Severity.NOTE, AuditPart.CHANGES, text, way, count, plan.flow, limited(lines))

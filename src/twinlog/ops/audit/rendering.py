@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 
 from twinlog.model.amounts import counted, shown_moment
-from twinlog.ops.audit.report import AuditReport, Finding, Severity, counts
+from twinlog.ops.audit.report import AuditReport, Finding, PartResult, Severity, counts
 
 MOST_LINES = 5
 """The details of a finding to print, unless all are wanted."""
@@ -32,12 +32,17 @@ def report_lines(report: AuditReport, *, everything: bool = False) -> list[str]:
         several = len(report.flows) > 1
         for flow, part in report.not_audited:
             of_flow = f"{flow}: " if several else ""
-            lines.append(f"  {of_flow}{part.part}: not audited: {part.not_audited}")
+            lines.append(f"  {of_flow}{part.part}: {_extent(part)} audited: {part.not_audited}")
     lines += ["", "AUDITED"]
     for audit in report.flows:
         lines.append(f"  {audit.flow}" + (f" ({audit.runner})" if audit.runner else ""))
         lines += [f"    {part.part}: {part.scope}" for part in audit.parts if part.scope]
     return lines
+
+
+def _extent(part: PartResult) -> str:
+    """A part with a scope is also among the audited parts."""
+    return "partly" if part.scope else "not"
 
 
 def summary(findings: Sequence[Finding]) -> str:
@@ -101,7 +106,9 @@ def report_html(report: AuditReport) -> str:
             body.append(f"<h2>{title}</h2>")
             body += [_finding_html(one) for one in some]
     if report.not_audited:
-        rows = ((flow, part.part.value, part.not_audited or "") for flow, part in report.not_audited)
+        rows = (
+            (flow, part.part.value, f"{_extent(part)} audited: {part.not_audited}") for flow, part in report.not_audited
+        )
         body += ["<h2>Not audited</h2>", _table(("flow", "part", "reason"), rows)]
     scopes = ((flow.flow, part.part.value, part.scope) for flow in report.flows for part in flow.parts if part.scope)
     body += ["<h2>Audited</h2>", _table(("flow", "part", "scope"), scopes)]

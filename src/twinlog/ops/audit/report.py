@@ -53,6 +53,9 @@ _IDS: Mapping[FindingKind, str] = {
 }
 """The message ids of findings without a `cause`."""
 
+SHOWN = 20
+"""The most lines of a finding."""
+
 
 class Severity(IntEnum):
     """How important a finding is; a smaller number is more important."""
@@ -74,7 +77,8 @@ class AuditPart(StrEnum):
     LAG = "state and lag"
     FILTER = "topics outside the filter"
     KEYS = "keys of the file"
-    SETTINGS = "settings and ACLs"
+    SETTINGS = "settings"
+    ACLS = "ACLs"
     CHANGES = "what would change under twinlog"
 
 
@@ -197,6 +201,14 @@ class AuditReport:
                 for flow in self.flows
             ],
         }
+
+
+def limited(lines: Iterable[str]) -> tuple[str, ...]:
+    """The first `SHOWN` lines of a finding, and the number of the other lines."""
+    every = tuple(lines)
+    if len(every) <= SHOWN:
+        return every
+    return (*every[:SHOWN], f"and {len(every) - SHOWN} more")
 
 
 def counts(findings: Iterable[Finding]) -> dict[Severity, int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from twinlog.mirror.topics.acls import remote_acl
@@ -12,7 +12,7 @@ from twinlog.mirror.topics.configs import wanted_settings
 from twinlog.mirror.topology.filters import DefaultConfigPropertyFilter, DefaultGroupFilter
 from twinlog.mirror.topology.naming import DefaultReplicationPolicy
 from twinlog.mirror.topology.topology import Topology
-from twinlog.model.acls import Acl, ResourceType
+from twinlog.model.acls import EVERY_TOPIC, Acl, AclIndex, PatternType, ResourceType
 from twinlog.model.amounts import counted
 from twinlog.model.topic_names import HeartbeatNames
 from twinlog.model.topics import ConfigEntry, own_settings
@@ -155,6 +155,15 @@ class FlowTopicPairing(TopicPairing):
         remote = remote_acl(self._topology, acl.of_topic)
         return None if remote is None else Acl(ResourceType.TOPIC, *_fields(remote))
 
+    def on_copies(self, acl: Acl) -> Acl | None:
+        """The same ACL for the copies of its topics; None if the flow copies none of them."""
+        if acl.resource != ResourceType.TOPIC or (acl.name, acl.pattern) == (EVERY_TOPIC, PatternType.LITERAL):
+            return acl
+        topic = TopicName(acl.name)
+        if acl.pattern != PatternType.PREFIXED and not self._topology.mirrors(topic):
+            return None
+        return replace(acl, name=self._topology.remote_name(topic))
+
 
 def _fields(acl: Any) -> tuple[str, str, str, int, int, int]:
     return acl.topic, acl.principal, acl.host, acl.operation, acl.permission, acl.pattern
@@ -211,10 +220,24 @@ def _settings(
 def _acls(left: Inventory, right: Inventory, names: TopicPairing) -> Iterable[ClusterDifference]:
     if left.acls is None or right.acls is None:
         return
-    wanted = {there for acl in left.acls if (there := names.acl(acl)) is not None}
-    present = {acl for acl in right.acls if _compared(acl, names)}
-    yield from (ClusterDifference("acl", str(acl), "yes", None) for acl in sorted(wanted - set(right.acls)))
-    yield from (ClusterDifference("acl", str(acl), None, "yes") for acl in sorted(present - wanted))
+    wanted, present = wanted_acls(left, names), compared_acls(right, names)
+    here, there = AclIndex(wanted), AclIndex(right.lasting_acls)
+    yield from (ClusterDifference("acl", str(acl), "yes", None) for acl in sorted(wanted) if not there.gives(acl))
+    yield from (ClusterDifference("acl", str(acl), None, "yes") for acl in sorted(present) if not here.gives(acl))
+
+
+def wanted_acls(left: Inventory, names: TopicPairing) -> set[Acl]:
+    """The ACLs that the right cluster should have for the lasting ACLs of the left."""
+    return {there for acl in left.lasting_acls if (there := names.acl(acl)) is not None}
+
+
+def compared_acls(right: Inventory, names: TopicPairing) -> set[Acl]:
+    """The lasting ACLs of the right cluster for resources that both clusters share."""
+    return {
+        acl
+        for acl in right.lasting_acls
+        if acl.resource != ResourceType.TOPIC or names.left(TopicName(acl.name)) is not None
+    }
 
 
 def _quotas(left: Inventory, right: Inventory) -> Iterable[ClusterDifference]:
@@ -239,11 +262,6 @@ def _users(left: Inventory, right: Inventory) -> Iterable[ClusterDifference]:
         mine, theirs = (", ".join(side.users.get(user, ())) or None for side in (left, right) if side.users is not None)
         if mine != theirs:
             yield ClusterDifference("user", user, mine, theirs)
-
-
-def _compared(acl: Acl, names: TopicPairing) -> bool:
-    """Whether the left cluster should have an ACL of the right cluster: of resources that both clusters share."""
-    return acl.resource != ResourceType.TOPIC or names.left(TopicName(acl.name)) is not None
 
 
 def _groups(

@@ -142,7 +142,7 @@ class PlannedChanges:
         if self.flow.sync_topic_acls_interval_s is None or self.here.acls is None or self.there.acls is None:
             return []
         here, there = (
-            [acl.of_topic for acl in inventory.acls or () if acl.resource == ResourceType.TOPIC]
+            [acl.of_topic for acl in inventory.lasting_acls if acl.resource == ResourceType.TOPIC]
             for inventory in (self.here, self.there)
         )
         return missing_acls(self.topology, here, there, left_out)

@@ -25,19 +25,18 @@ from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.record.last_records import KeptRecord, LastRecords
 from twinlog.mirror.topics.create import require_topics
+from twinlog.mirror.topics.fence_notes import FENCED
 from twinlog.mirror.topics.internal_topics import JOURNALS, MIB, InternalTopic
 from twinlog.model.acls import Acl, AclOperation, ResourceType, forbidden
 from twinlog.model.compact_json import object_of, utf8_json
+from twinlog.model.topic_names import SWITCHOVERS
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.ops.switchover.model import Data, SwitchoverDirection, SwitchoverOptions, SwitchoverState
 
 Offsets = dict[TopicPartition, int]
 OffsetsJson = dict[str, dict[str, int]]
 
-_FENCED = "fenced"
-
-TOPIC = TopicName("mm2-twinlog-switchover.internal")
-"""It begins with `mm2` and ends with `internal`, so twinlog and MirrorMaker 2 leave it out."""
+TOPIC = SWITCHOVERS
 
 ROOM = {**JOURNALS, "segment.bytes": str(64 * MIB), "max.message.bytes": str(32 * MIB)}
 """The result of all groups is a single entry: 2 MB for a hundred thousand offsets, while brokers take 1 MB by
@@ -160,7 +159,7 @@ def line_record(run: SwitchoverRun, line: JournalLine) -> tuple[bytes, bytes | N
 
 def fence_record(ends: SwitchoverDirection, plan: Data | None) -> tuple[bytes, bytes | None]:
     """The fence on the cluster that keeps the journal of `ends`, as key and value; None once it is lifted."""
-    return _key(ends, _FENCED, ""), None if plan is None else utf8_json(plan)
+    return _key(ends, FENCED, ""), None if plan is None else utf8_json(plan)
 
 
 def read_entries(ends: SwitchoverDirection, records: Iterable[tuple[bytes | None, bytes | None]]) -> JournalEntries:
@@ -170,7 +169,7 @@ def read_entries(ends: SwitchoverDirection, records: Iterable[tuple[bytes | None
     """
     last = {key: value for key, value in records if key is not None}
     runs = object_of(last.get(_key(ends, "run", "")))
-    fenced = object_of(last.get(_key(ends, _FENCED, ""))) or None
+    fenced = object_of(last.get(_key(ends, FENCED, ""))) or None
     try:
         run = SwitchoverRun(
             str(runs["run"]),
@@ -196,7 +195,7 @@ def other_fences(ends: SwitchoverDirection, records: Iterable[tuple[bytes | None
     found = {}
     for key, value in {key: value for key, value in records if key is not None}.items():
         parts = _parts(key)
-        if parts is not None and parts[2] == _FENCED and parts[:2] != [str(ends), ends.wave] and object_of(value):
+        if parts is not None and parts[2] == FENCED and parts[:2] != [str(ends), ends.wave] and object_of(value):
             name = f"switchover {'->'.join(reversed(parts[0].split('->')))}"
             found[f"wave {parts[1]} of {name}" if parts[1] else name] = object_of(value)
     return found

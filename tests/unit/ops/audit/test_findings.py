@@ -187,15 +187,13 @@ def test_differences_of_clusters_have_their_own_importance() -> None:
         ClusterDifference("topic", "orders / a.orders", "3 partitions", None),
         ClusterDifference("setting", "pay / a.pay", "-1", "86400000", "retention.ms"),
         ClusterDifference("acl", "ALLOW READ on topic a.pay for User:x from *", "yes", None),
-        ClusterDifference("acl", "ALLOW READ on group g for User:x from *", "yes", None),
         ClusterDifference("lag", "shop", "3 behind", None),
     ]
-    flow = replace(SETTINGS, sync_topic_configs_interval_s=30.0, sync_topic_acls_interval_s=None)
+    flow = replace(SETTINGS, sync_topic_configs_interval_s=30.0)
     found = settings_found(flow, differences)
     assert [(one.kind, one.severity, one.count) for one in found] == [
         ("missing-copy", Severity.CRITICAL, 1),
         ("setting", Severity.WARNING, 1),
-        ("acl", Severity.NOTE, 1),
     ]
     source, target = flow.source, flow.target
     assert found[1].lines == (f"pay / a.pay: retention.ms -1 on {source}, 86400000 on {target}",)
@@ -286,7 +284,7 @@ def test_the_most_important_comes_first() -> None:
     assert "    and 2 more lines (--all, -o json)" not in report_lines(found, everything=True)
     assert sum("way out: do this" in line for line in lines) == 4
     assert "  TW-VERIFY-01: records: many" in lines
-    assert "  settings and ACLs: text" in lines
+    assert "  settings: text" in lines
 
 
 def test_a_part_that_was_not_audited_is_named_and_no_green_light() -> None:
@@ -296,7 +294,11 @@ def test_a_part_that_was_not_audited_is_named_and_no_green_light() -> None:
     assert not found.complete
     assert found.verdict.endswith("The audit is incomplete: 1 part stayed unread.")
     text = "\n".join(report_lines(found))
-    assert "what would change under twinlog: not audited: cluster b: User:x lacks DESCRIBE" in text
+    assert "what would change under twinlog: partly audited: cluster b: User:x lacks DESCRIBE" in text
+    assert "<td>partly audited: cluster b" in report_html(found), "the part is in the table of audited parts, too"
+    parts = tuple(replace(one, scope="") for one in found.flows[0].parts)
+    unread = replace(found, flows=(replace(found.flows[0], parts=parts),))
+    assert "what would change under twinlog: not audited: cluster b" in "\n".join(report_lines(unread))
     assert found.as_json()["complete"] is False
 
 

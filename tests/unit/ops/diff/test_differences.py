@@ -101,6 +101,12 @@ def test_acls_are_those_that_the_flow_carries_over_and_others_are_compared_as_th
         ("acl", str(group), None, "yes", None),
         ("acl", str(acl("east.a", AclOperation.ALTER)), None, None, "yes"),
     ]
+    # ALL includes READ, and a fence passes.
+    wide = replace(cluster("west", east_a=1), acls=[acl("east.a", AclOperation.ALL), group])
+    assert differences(left, wide) == [("acl", str(acl("east.a", AclOperation.ALL)), None, None, "yes")]
+    fence = replace(acl("a", AclOperation.WRITE), permission=AclPermissionType.DENY)
+    fenced = replace(left, acls=[fence], fences=frozenset({fence.of_topic}))
+    assert differences(fenced, cluster("west", east_a=1)) == []
     # Of a cluster whose ACLs are unknown nothing is said.
     assert differences(left, replace(right, acls=None)) == []
 
