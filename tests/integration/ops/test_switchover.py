@@ -6,7 +6,9 @@ import json
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -26,7 +28,7 @@ from harness.topics import create_topic, delete_topic, offsets, topics
 from harness.wait import wait_for
 from tests.integration.consuming import Member
 from tests.integration.kafka.test_rights import delete_acls
-from tests.integration.light_flow import LightFlow
+from tests.integration.light_flow import LightFlow, copy_what_is_there
 from tests.integration.running import sasl_properties
 from twinlog.console.signals import INTERRUPTED
 from twinlog.kafka.admin.cluster import ClusterAdmin
@@ -166,6 +168,18 @@ def lift_quotas(cluster: KafkaCluster) -> None:
         admin.close()
 
 
+@pytest.fixture
+def stack() -> Iterator[ExitStack]:
+    with ExitStack() as stack:
+        yield stack
+
+
+def enter_group(stack: ExitStack, cluster: KafkaCluster, group: str, topic: str) -> None:
+    """Have a consumer in the group of a flow's processes, where the process of a light flow would be; `topic` has
+    records."""
+    stack.enter_context(Member(cluster, group, [topic], "classic")).read(1)
+
+
 def wait_refused(load: Load, why: str) -> None:
     wait_for(lambda: any(why in error for error in load.errors), 60, f"the producer gets {why}")
 
@@ -285,7 +299,7 @@ def test_there_and_back_with_prefixes_killed_at_several_steps(
 
 @pytest.mark.scenario
 def test_a_commit_that_a_right_is_missing_for_is_found_before_and_named_after(
-    pair: tuple[KafkaCluster, KafkaCluster], commands: Commands, topic_name: str
+    pair: tuple[KafkaCluster, KafkaCluster], commands: Commands, topic_name: str, stack: ExitStack
 ) -> None:
     east, west = pair
     topic, remote, group = topic_name, f"west.{topic_name}", f"g-{topic_name}"
@@ -310,6 +324,7 @@ def test_a_commit_that_a_right_is_missing_for_is_found_before_and_named_after(
     create_acls(east, every)
     try:
         flow.wait_until_caught_up()
+        enter_group(stack, east, "west-mm2", remote)
         text = commands.run(*there, "--dry-run", code=1)
         assert f"commits of {group} on east would be refused: {login} lacks READ on group {group} of east" in text
         # The rights on a topic that is yet to be created are unknown to a login that may not read ACLs.
@@ -344,7 +359,7 @@ def test_a_commit_that_a_right_is_missing_for_is_found_before_and_named_after(
 
 @pytest.mark.scenario
 def test_there_and_back_where_names_stay(
-    pair: tuple[KafkaCluster, KafkaCluster], commands: Commands, topic_name: str
+    pair: tuple[KafkaCluster, KafkaCluster], commands: Commands, topic_name: str, stack: ExitStack
 ) -> None:
     east, west = pair
     topic, group = topic_name, f"g-{topic_name}"
@@ -353,6 +368,8 @@ def test_there_and_back_where_names_stay(
     commit_offsets(east, {group: {(topic, 0): 10, (topic, 1): ends(east, topic)[1]}})
     forth, back = (commands.file(flow, identity=True) for flow in ("east->west", "west->east"))
     flow = LightFlow(forth, "east->west")
+    flow.wait_until_caught_up()
+    enter_group(stack, west, "east-mm2", topic)
     commands.run("switchover", forth, *TO_WEST, "--fence", "acl")
     flow.stop()
     assert stands(west, group, topic) == [10, ends(west, topic)[1]]
@@ -396,6 +413,34 @@ def test_there_and_back_where_names_stay(
     assert sum(ends(east, topic)) == sum(ends(west, topic)) + 5
     tail = commands.report(path)["tail"][topic]
     assert sum(end - first for first, end in tail.values()) == 5
+
+
+def test_a_flow_that_does_not_run_is_an_obstacle_and_is_waited_for_until_the_timeout(
+    pair: tuple[KafkaCluster, KafkaCluster], commands: Commands, topic_name: str, stack: ExitStack
+) -> None:
+    east, west = pair
+    create_topic(east, topic_name, PARTITIONS)
+    produce(east, topic_name, numbered(20))
+    file = commands.file("east->west")
+    copy_what_is_there(file, "east->west")
+    produce(east, topic_name, numbered(5, start=100))
+    there = ("switchover", file, "--from", "east", "--to", "west", "--wave", "stopped", "--fence", "none")
+    for words in (("--dry-run",), ()):
+        text = commands.run(*there, *words, code=1)
+        assert "TW-SWITCH-12: no process of flow east->west is in its group, and nothing was copied" in text
+    assert "nothing was changed" in text
+    assert "nothing was changed" in commands.run(*there, "--dry-run", "--emergency")
+
+    # A process that copies nothing.
+    enter_group(stack, west, "east-mm2", f"east.{topic_name}")
+    began = time.monotonic()
+    text = commands.run(*there, "--timeout", "4", "--near", "0", code=1)
+    assert time.monotonic() - began < 60
+    late = "TW-SWITCH-10: step catch-up was not done within 4 s, and producers were not fenced: 5 records left"
+    assert late in text, text
+    assert "everything was undone, producers may write to east; mend that, and run the same command again" in text
+    assert "Switchover east -> west: aborted" in commands.run(*there, "--status")
+    produce(east, topic_name, numbered(1, start=200))
 
 
 def values(cluster: KafkaCluster, topic: str) -> list[list[bytes | None]]:

@@ -68,6 +68,7 @@ WORDS = {
     "no fence": "takes no quotas over its protocol",
     "under way": "a switchover b->a has begun and is still incomplete",
     "other wave": "fenced already by a->b",
+    "stopped": "no process of flow a->b is in its group, and nothing was copied during the check",
     "held": "TW-GAP-01: orders-0 is held at source offset",
     "paused": "orders-1 is paused with",
 }
@@ -216,10 +217,10 @@ class DrawnClusters(ScriptedClusters):
             operations=frozenset() if self._has("no right") else frozenset({AclOperation.ALL}),
             members=("shop",),
             on_target=("shop",) if state.active_on_target else (),
-            runs=state.runs,
+            runs=state.runs and not self._has("stopped"),
             transactions=("orders-0: of app-1",) if state.open_transaction else (),
             under_way=self._has("under way"),
-            rate=state.rate,
+            rate=None if self._has("stopped") else state.rate,
             stopped=self._stopped(),
         )
 
@@ -290,9 +291,9 @@ def drawn(seed: int) -> DrawnState:
         keeps_names=chance.random() < 0.5,
         ends=ends,
         copied=(chance.randint(0, ends[0]), chance.randint(0, ends[1])),
-        rate=chance.choice((None, 5.0, 1000.0)),
+        rate=(rate := chance.choice((None, 5.0, 1000.0))),
         interrupted_at=chance.choice((0, 0, chance.randint(2, 30))),
-        runs=chance.random() < 0.8,
+        runs=rate is None or chance.random() < 0.8,
         open_transaction=chance.random() < 0.2,
         lag=chance.choice((None, 0, 1204)),
         held=chance.choice((0, 0, 2)),

@@ -272,7 +272,7 @@ class LiveClusters:
             operations=self.source.call(describe_cluster, self.source.client).operations,
             members=members,
             on_target=on_target,
-            runs=copiers is not None and not copiers.empty,
+            runs=self._runs(copiers),
             proofs=self.read_proven(ends) if stopped.reported else {},
             asks_proof=[topic.name for topic in topics if self._flow.proves(topic.name)],
             transactions=tuple(self.open_transactions(pending[:3])),
@@ -347,6 +347,17 @@ class LiveClusters:
         """The group of the processes that run the flow."""
         listed: Mapping[GroupId, GroupListing] = self.target.call(GroupAdmin(self.target.client).listed)
         return listed.get(GroupId(self._flow.group_id))
+
+    def _runs(self, copiers: GroupListing | None) -> bool | None:
+        """Whether the group of the flow's processes has members; None if the group is hidden, or its name unknown."""
+        if copiers is not None:
+            return not copiers.empty
+        if self._flow.kind is not None and self._flow.worker_group_id is None:
+            return None
+        with suppress(RefusedError):
+            group = GroupId(self._flow.group_id)
+            return bool(self.target.call(GroupAdmin(self.target.client).described, group).members)
+        return None
 
     def _is_others(self, copiers: GroupListing | None) -> bool:
         """Whether another program has the flow now, so that an earlier report of twinlog tells nothing."""

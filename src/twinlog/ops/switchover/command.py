@@ -96,10 +96,23 @@ FenceBy = Annotated[
     ),
 ]
 Near = Annotated[
-    int, typer.Option(min=0, metavar="RECORDS", help="Close A once at most this many records are left to copy.")
+    int | None,
+    typer.Option(
+        min=0,
+        metavar="RECORDS",
+        help="Close A once at most this many records are left to copy. Default: 10000.",
+        show_default=False,
+    ),
 ]
 Timeout = Annotated[
-    float, typer.Option("--timeout", min=1, metavar="SECONDS", help="Undo everything if producers wait for longer.")
+    float | None,
+    typer.Option(
+        "--timeout",
+        min=1,
+        metavar="SECONDS",
+        help="Undo everything if producers, or the step catch-up, wait for longer. Default: 600.",
+        show_default=False,
+    ),
 ]
 Abort = Annotated[bool, typer.Option("--abort", help="Undo the begun switchover: producers may write to A again.")]
 Release = Annotated[
@@ -141,8 +154,8 @@ def switchover(
     dry_run: DryRun = False,
     emergency: Annotated[bool, typer.Option("--emergency", help="Fail over without A, after the loss of A.")] = False,
     fence: FenceBy = None,
-    near: Near = 10_000,
-    timeout: Timeout = 600.0,
+    near: Near = None,
+    timeout: Timeout = None,
     abort: Abort = False,
     release: Release = False,
     status: Status = False,
@@ -180,8 +193,8 @@ def switchback(
     connectors: ConnectorFiles = None,
     dry_run: DryRun = False,
     fence: FenceBy = None,
-    near: Near = 10_000,
-    timeout: Timeout = 600.0,
+    near: Near = None,
+    timeout: Timeout = None,
     abort: Abort = False,
     release: Release = False,
     status: Status = False,
@@ -225,8 +238,8 @@ def _main(
     mode: str,
     kind: str,
     fence: str | None,
-    near: int,
-    timeout_s: float,
+    near: int | None,
+    timeout_s: float | None,
     take_over: bool,
     wave: str,
     report: Path | None,

@@ -61,11 +61,12 @@ class SwitchoverMachine:
     def run(self, options: SwitchoverOptions) -> JournalEntries:
         """Begin, or continue where a process was killed, until all is done; returns the journal.
 
-        A switchover that has passed its pre-flight keeps its first options; only a lost source turns it into an
-        emergency. A finished step is repeated only after a way back, or after the release of its fence. Groups are
-        committed again, as they may have read more. Raises NotReadyError; TooLongError after all steps were undone;
-        UnderWayError while a switchover of another kind, of other topics or clusters, or its undoing, is unfinished.
-        The error of a step is raised, too: then the journal names the step, and a later call continues there.
+        A switchover that has passed its pre-flight keeps its first options, except for the chosen options; only a lost
+        source turns it into an emergency. A finished step is repeated only after a way back, or after the release of
+        its fence. Groups are committed again, as they may have read more. Raises NotReadyError; TooLongError after all
+        steps were undone; UnderWayError while a switchover of another kind, of other topics or clusters, or its
+        undoing, is unfinished. The error of a step is raised, too: then the journal names the step, and a later call
+        continues there.
         """
         entries, run = self._journal.entries, self._journal.entries.run
         emergency = options.kind is SwitchoverKind.EMERGENCY
@@ -97,7 +98,7 @@ class SwitchoverMachine:
             )
         else:
             self._require_same("from", "to", "topics")
-            run = self._owned(run)
+            run = self._owned(replace(run, options=options.chosen_over(run.options)))
         try:
             self._steps(run)
         except TooLongError as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -44,14 +44,24 @@ class SwitchoverState(StrEnum):
 class SwitchoverOptions:
     """The options of the operator. Times are seconds; `fence` None chooses by the source's authorizer.
 
-    `near` is the lag in records below which producers are fenced. When producers have been fenced for `at_most_s` and
-    records are still to copy, all is undone.
+    `near` is the lag in records below which producers are fenced. When a wait, or the fence, has lasted for `at_most_s`
+    and records are still to copy, all is undone.
     """
 
     kind: SwitchoverKind
     fence: FenceMethod | None = None
     near: int = 10_000
     at_most_s: float = 600.0
+    chosen: frozenset[str] = field(default=frozenset(), compare=False)
+    """The names of the options among `near` and `at_most_s` that a switchover under way takes over."""
+
+    def chosen_over(self, first: SwitchoverOptions) -> SwitchoverOptions:
+        """The options of a switchover that began with `first`, and continues with the chosen options."""
+        return replace(
+            first,
+            near=self.near if "near" in self.chosen else first.near,
+            at_most_s=self.at_most_s if "at_most_s" in self.chosen else first.at_most_s,
+        )
 
     def data(self) -> Data:
         """The options as values of JSON."""

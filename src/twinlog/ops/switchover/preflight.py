@@ -50,7 +50,7 @@ class PreflightFacts:
     """The facts of both clusters. `operations` are the operations that this principal may perform on the source, None
     when unknown. `authorizer` tells whether the source keeps ACLs, None when unreadable; `quotas` whether it takes
     client quotas from a client (KIP-546). `members` are groups of the source that have members, `runs` whether a
-    process of the flow is a member of its group on the target."""
+    process of the flow is a member of its group on the target, None when unknown."""
 
     source: Alias
     target: Alias
@@ -65,7 +65,7 @@ class PreflightFacts:
     operations: frozenset[int] | None = None
     members: Collection[str] = ()
     on_target: Collection[str] = ()
-    runs: bool = True
+    runs: bool | None = True
     transactions: tuple[str, ...] = ()
     source_error: str | None = None
     fenced_too: Collection[TopicName] = ()
@@ -164,6 +164,11 @@ def judge_preflight(facts: PreflightFacts, wanted: FenceMethod | None) -> Prefli
                 f"{listed(uncopied)}: nothing is copied yet, by the positions on {facts.target}; MirrorMaker 2 stores "
                 "these at offset.flush.interval.ms, once a minute by default"
             )
+    if _is_stopped(facts) and not _starts_later(facts):
+        problems.append(
+            f"{_no_process(facts)}, and nothing was copied during the check: start the flow, and keep it running until "
+            "the end"
+        )
     problems += [f"TW-SWITCH-20: {line}" for line in facts.refused_commits]
     expected = sum(topic.partitions for topic in facts.topics)
     if len(facts.ends) < expected:
@@ -183,6 +188,20 @@ def judge_preflight(facts: PreflightFacts, wanted: FenceMethod | None) -> Prefli
         proven=tuple(sorted({where.topic for where, one in facts.proofs.items() if one.proves})),
         proof_lag_s=lag_s(facts.proofs),
     )
+
+
+def _is_stopped(facts: PreflightFacts) -> bool:
+    """Whether no process runs the flow: its group is empty, and its positions stayed the same during the check."""
+    return facts.runs is False and facts.rate is None
+
+
+def _starts_later(facts: PreflightFacts) -> bool:
+    """Whether step `rejoin` comes before the start of the flow: the flow back writes to topics of the same names."""
+    return facts.kind is SwitchoverKind.BACK and any(topic.keeps_name for topic in facts.topics)
+
+
+def _no_process(facts: PreflightFacts) -> str:
+    return f"no process of flow {facts.source}->{facts.target} is in its group"
 
 
 def _notes_of_proof(facts: PreflightFacts) -> list[str]:
@@ -241,8 +260,10 @@ def _notes(facts: PreflightFacts, fence: FenceMethod) -> list[str]:
         )
     if fence is FenceMethod.NONE:
         found.append(f"producers stay unfenced: stop all that write to {facts.source} when the switchover waits for it")
-    if not facts.runs:
-        found.append(f"no process of flow {facts.source}->{facts.target} is in its group: it must run until the end")
+    if facts.runs is False and (_starts_later(facts) or not _is_stopped(facts)):
+        found.append(f"{_no_process(facts)}: it must run until the end")
+    if facts.runs is None:
+        found.append(f"the processes of flow {facts.source}->{facts.target} are unknown: it must run until the end")
     if not facts.stopped.reported:
         found.append(
             f"held partitions of flow {facts.source}->{facts.target} are unknown, as it lacks a report: MirrorMaker 2 "

@@ -9,7 +9,7 @@ import logging
 import signal
 import sys
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -217,8 +217,8 @@ class SwitchoverArguments:
     mode: str
     kind: str
     fence: str | None
-    near: int
-    at_most_s: float
+    near: int | None
+    at_most_s: float | None
     take_over: bool
     wave: str
     report: Path | None
@@ -228,11 +228,11 @@ class SwitchoverArguments:
     @property
     def options(self) -> SwitchoverOptions:
         """The options of the switchover."""
-        return SwitchoverOptions(
-            SwitchoverKind(self.kind),
-            None if self.fence is None else FenceMethod(self.fence),
-            self.near,
-            self.at_most_s,
+        given = {name: one for name, one in (("near", self.near), ("at_most_s", self.at_most_s)) if one is not None}
+        fence = None if self.fence is None else FenceMethod(self.fence)
+        options = SwitchoverOptions(SwitchoverKind(self.kind), fence, chosen=frozenset(given))
+        return replace(
+            options, near=int(given.get("near", options.near)), at_most_s=given.get("at_most_s", options.at_most_s)
         )
 
 
@@ -256,7 +256,8 @@ def conduct(
         print_note("nothing was changed" if entries.done("check") is None else stands(entries))
         code = FOUND
     except TooLongError as error:
-        print_error(with_id(f"{error}; everything was undone, producers may write to {source} again", error.kind_id))
+        undone = f"everything was undone, producers may write to {source}; mend that, and run the same command again"
+        print_error(with_id(f"{error}; {undone}", error.kind_id))
         code = FOUND
     except UnderWayError as error:
         print_error(told(error))

@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.unit.ops.switchover.scripted import Brokers, Kill, KilledError, ScriptedJournal, ScriptedWorld
+from tests.unit.ops.switchover.scripted import P0, P1, Brokers, Kill, KilledError, ScriptedJournal, ScriptedWorld
 from twinlog.model.types import Alias
 from twinlog.ops.switchover.journal import JournalEntries
 from twinlog.ops.switchover.machine import SwitchoverMachine
-from twinlog.ops.switchover.model import SwitchoverDirection, SwitchoverKind, SwitchoverOptions
+from twinlog.ops.switchover.model import SwitchoverDirection, SwitchoverKind, SwitchoverOptions, SwitchoverState
 
 A_TO_B, B_TO_A = SwitchoverDirection(Alias("a"), Alias("b")), SwitchoverDirection(Alias("b"), Alias("a"))
 PLANNED = SwitchoverOptions(SwitchoverKind.PLANNED, near=100)
@@ -54,3 +54,29 @@ def stopped_in_watch(brokers: Brokers) -> None:
 
     with pytest.raises(KilledError):
         SwitchoverMachine(world, journal, "host 1", show).run(PLANNED)
+
+
+def require_moved(brokers: Brokers) -> None:
+    entries = ScriptedJournal(brokers, Kill()).entries
+    assert entries.run is not None
+    assert entries.run.state is SwitchoverState.DONE
+    assert brokers.fenced
+    # Nothing came after the cut, everything before it is copied.
+    cut = (entries.done("settle") or {})["cut"]["orders"]
+    assert cut == {str(where.partition): end for where, end in brokers.logs.items()}
+    assert brokers.copied == brokers.logs
+    remote = "orders" if brokers.keeps_names else "a.orders"
+    assert {(where.topic, where.partition): offset for where, offset in brokers.committed.items()} == {
+        (remote, 0): 1030,
+        (remote, 1): 1020,
+    }
+    rows = (entries.done("prove") or {})["rows"]
+    assert [(row["end"], row["copied"], row["to_end"] - 1000) for row in rows] == [
+        (brokers.logs[where],) * 3 for where in (P0, P1)
+    ]
+    assert brokers.open_copies == (["orders"] if brokers.keeps_names else [])
+    if brokers.keeps_names:
+        assert brokers.seeded == {("source", where): end + 1000 for where, end in brokers.logs.items()}
+    else:
+        assert brokers.seeded == {}
+        assert brokers.created == {"orders"}

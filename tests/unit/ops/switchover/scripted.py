@@ -104,6 +104,7 @@ class Brokers:
     """For so many looks a transaction is open."""
     stops_when_fenced: bool = False
     """The flow dies once producers are fenced."""
+    copies_nothing: bool = False
     earlier: JournalEntries = field(default_factory=JournalEntries)
     source_lost: bool = False
     problems: tuple[str, ...] = ()
@@ -141,6 +142,7 @@ class Brokers:
             if not self.late_writes:
                 self.logs[P1] += 1
         waits = self.fenced and self.now_ms < self.fenced_ms + self.copies_after_ms
+        waits = waits or self.copies_nothing
         if not self.source_lost and not waits and not (self.fenced and self.stops_when_fenced):
             for where, end in self.logs.items():
                 self.copied[where] = min(end, self.copied[where] + 20)

@@ -239,6 +239,10 @@ class StepContext:
         if now_ms - fenced_ms > at_most_ms and now_ms - self.here_since_ms > min(at_most_ms, RESUMED_S * 1000):
             raise TooLongError(f"step {step} was not done within {self.options.at_most_s:g} s of fencing producers")
 
+    def is_late(self, began_ms: int) -> bool:
+        """Whether a wait that this process began has lasted for as long as the operator allows."""
+        return self.world.now_ms() - began_ms > self.options.at_most_s * 1000
+
 
 def topics_data(topics: tuple[MovedTopic, ...]) -> list[list[str | int]]:
     """Topics as values of JSON."""

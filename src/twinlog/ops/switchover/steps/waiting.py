@@ -11,7 +11,7 @@ from twinlog.model.topics import listed
 from twinlog.model.types import TopicPartition
 from twinlog.ops.proven_ranges import PartitionProven, lag_s
 from twinlog.ops.switchover.journal import Offsets, from_json, to_json
-from twinlog.ops.switchover.model import CopiedPosition, Data, FenceMethod, SourceEnd, SwitchoverKind
+from twinlog.ops.switchover.model import CopiedPosition, Data, FenceMethod, SourceEnd, SwitchoverKind, TooLongError
 from twinlog.ops.switchover.steps.step import StepContext
 
 
@@ -182,11 +182,14 @@ def waits_for(stopped: Sequence[str], left: str) -> str:
 
 
 def catch_up(context: StepContext) -> Data:
-    """Wait until little is left to copy, by a flow that runs, so that producers are fenced for seconds."""
+    """Wait until little is left to copy, by a flow that runs, so that producers are fenced for seconds.
+
+    Raises TooLongError when that takes longer than the operator allows.
+    """
     world, speed = context.world, Speed()
     starts = world.source_starts(context.topics)
     first = before = world.read_copied_positions()
-    moved_ms = world.now_ms()
+    began_ms = moved_ms = world.now_ms()
     while True:
         ends = {where: end.end for where, end in world.source_ends(context.topics).items()}
         copied, now_ms = world.read_copied_positions(), world.now_ms()
@@ -207,6 +210,10 @@ def catch_up(context: StepContext) -> Data:
         elif stands:
             text = f"TW-SWITCH-14: {text}; nothing is copied: flow {world.ends} must run"
         context.show("catch-up", text)
+        if context.is_late(began_ms):
+            raise TooLongError(
+                f"step catch-up was not done within {context.options.at_most_s:g} s, and producers were not fenced"
+            )
         world.sleep(SLOW_LOOK_S)
 
 
@@ -247,10 +254,13 @@ def look_s(waited_ms: int) -> float:
 
 
 def _settle_lost(context: StepContext) -> Data:
-    """The same for a lost source: wait until its copies keep their ends."""
+    """The same for a lost source: wait until its copies keep their ends.
+
+    Raises TwinlogError when they grow for longer than the operator allows; the steps before stay done.
+    """
     world, moved = context.world, {topic.name for topic in context.topics}
     before: tuple[object, Mapping[TopicPartition, int]] = None, {}
-    since_ms = world.now_ms()
+    began_ms = since_ms = world.now_ms()
     while True:
         copied = {where: one for where, one in world.read_copied_positions().items() if where.topic in moved}
         ends = world.target_ends(remotes(context).values())
@@ -265,6 +275,13 @@ def _settle_lost(context: StepContext) -> Data:
             topics = listed(grown)
             text = f"TW-SWITCH-15: {text}; {topics} grows on {world.ends.target}: producers must not write there yet"
         context.show("settle", text)
+        if context.is_late(began_ms):
+            growing = listed(grown or moved)
+            raise TwinlogError(
+                f"the copies of {growing} on {world.ends.target} have grown for {context.options.at_most_s:g} s; stop "
+                f"flow {world.ends} and all producers there, and run the same command again",
+                message_id="TW-SWITCH-15",
+            )
         world.sleep(LOOK_S)
 
 
