@@ -33,11 +33,10 @@ _HELD = Area(
             "TW-HELD-02",
             "A partition is copied again",
             "info",
-            lines=("`copied again, held no more: ...`",),
+            lines=("`copied again, held no more (REASON): ...`",),
             meaning="",
             impact=UNAFFECTED,
             mend=NOTHING_TO_DO,
-            in_line=False,
         ),
         Message(
             "TW-HELD-03",
@@ -82,8 +81,8 @@ _GAP = Area(
                 "wait."
             ),
             mend=(
-                "Run `twinlog topics accept-gap mm2.properties T-0` to continue after [the gap](delivery.md#gaps). "
-                "Then raise the retention on the source, or `tasks.max`."
+                "Run `twinlog topics accept-gap mm2.properties T-0 --flow east:west` to continue after [the "
+                "gap](delivery.md#gaps). Then raise the retention on the source, or `tasks.max`."
             ),
         ),
         Message(
@@ -100,8 +99,8 @@ _GAP = Area(
                 "wait."
             ),
             mend=(
-                "Run `twinlog topics accept-gap mm2.properties T-0` to continue at the offset to which the log was cut "
-                "back. See [gaps](delivery.md#gaps)."
+                "Run `twinlog topics accept-gap mm2.properties T-0 --flow east:west` to continue at the offset to "
+                "which the log was cut back. See [gaps](delivery.md#gaps)."
             ),
         ),
         Message(
@@ -115,8 +114,9 @@ _GAP = Area(
             meaning="The source has a new topic with the same name.",
             impact="The earlier copies stay on the target. With the policy `hold` records of the new topic wait.",
             mend=(
-                "Run `twinlog topics accept-gap mm2.properties T-0` to append the new topic to the old copy. Or delete "
-                "the remote topic and run `twinlog topics restart-from`. See [gaps](delivery.md#gaps)."
+                "Run `twinlog topics accept-gap mm2.properties T-0 --flow east:west` to append the new topic to the "
+                "old copy. Or delete the remote topic and run `twinlog topics restart-from`. See "
+                "[gaps](delivery.md#gaps)."
             ),
         ),
     ),
@@ -154,7 +154,7 @@ _RECORD = Area(
             ),
             mend=(
                 "Change the setting of the remote topic. Or leave the record out, with the next offset (N + 1): "
-                "`twinlog topics skip-to mm2.properties T-0 --to-offset NEXT`. Or choose [another "
+                "`twinlog topics skip-to mm2.properties T-0 --to-offset NEXT --flow east:west`. Or choose [another "
                 "policy](held.md#policies)."
             ),
         ),
@@ -190,7 +190,7 @@ _RECORD = Area(
             impact=ONE_PARTITION_WAITS,
             mend=(
                 "Check the disk of the source broker. If a repair is impossible, leave the batch out, with the offset "
-                "after the batch: `twinlog topics skip-to mm2.properties T-0 --to-offset NEXT`."
+                "after the batch: `twinlog topics skip-to mm2.properties T-0 --to-offset NEXT --flow east:west`."
             ),
         ),
         Message(

@@ -28,13 +28,14 @@ class StoppedPartitions:
     """The held and the paused partitions of a flow.
 
     `held` are the partitions that the last report names; the flow holds `more_held` further partitions. `reported` is
-    False if the held partitions are unknown, as for a flow of MirrorMaker 2.
+    False if the held partitions are unknown, as for a flow of MirrorMaker 2. `flow` is the flow as a value of `--flow`.
     """
 
     held: tuple[HeldPartition, ...] = ()
     more_held: int = 0
     paused: frozenset[TopicPartition] = frozenset()
     reported: bool = True
+    flow: str = ""
 
     def obstacles(
         self,
@@ -45,7 +46,7 @@ class StoppedPartitions:
         """A line for each of the partitions that has records to copy up to `ends`: its message id, and its way out."""
         left = lag(ends, starts, copied)
         held = [one for one in self.held if _waits(one, ends, left, copied)]
-        found = [_of_held(one) for one in held]
+        found = [self._of_held(one) for one in held]
         if self.more_held and left.keys() - {one.source for one in held} - self.paused:
             found.append(
                 f"TW-HELD-01: {counted(self.more_held, 'more partition')} held; `twinlog topics` shows them, mend the "
@@ -54,15 +55,22 @@ class StoppedPartitions:
         paused = sorted(self.paused & left.keys())
         found += [
             f"{where} is paused with {counted(left[where], 'record')} to copy; have it copied by `twinlog topics "
-            f"resume FILE {where}`"
+            f"resume FILE {where} --flow {self.flow}`"
             for where in paused[:MOST_NAMED]
         ]
         if len(paused) > MOST_NAMED:
             found.append(
                 f"{counted(len(paused) - MOST_NAMED, 'more partition')} paused with records to copy; resume them by "
-                "`twinlog topics resume FILE TOPIC`"
+                f"`twinlog topics resume FILE TOPIC --flow {self.flow}`"
             )
         return found
+
+    def _of_held(self, held: HeldPartition) -> str:
+        text = describe(held)
+        if held.way_out:
+            return text
+        skip = f"twinlog topics skip-to FILE {held.source} --flow {self.flow} --to-offset OFFSET"
+        return f"{text}; mend the cause, or leave its records out by `{skip}`"
 
 
 def _waits(
@@ -86,19 +94,13 @@ def _waits(
     return where in left and position <= max(held.source_offset, 0)
 
 
-def _of_held(held: HeldPartition) -> str:
-    text = describe(held)
-    if held.way_out:
-        return text
-    return f"{text}; mend the cause, or leave its records out by `twinlog topics skip-to FILE {held.source}`"
-
-
 class StoppedPartitionsReader:
     """Reads the held and the paused partitions of a flow, over a borrowed connection to its target."""
 
     def __init__(self, flow: FlowSettings, target: ClusterAdmin) -> None:
         self._reports = LastReportReader(flow, target)
         self._control = ControlJournal(flow, target)
+        self._flow = flow.as_option
 
     def read_stopped(self, partitions: Collection[TopicPartition]) -> StoppedPartitions:
         """The held partitions of the flow, and the paused partitions among `partitions`; a repeated read reads only the
@@ -106,6 +108,6 @@ class StoppedPartitionsReader:
         report = self._reports.read_report()
         paused = self._control.read().pauses.paused(partitions)
         if report is None:
-            return StoppedPartitions(paused=paused, reported=False)
+            return StoppedPartitions(paused=paused, reported=False, flow=self._flow)
         more = max(0, report.held - len(report.held_partitions))
-        return StoppedPartitions(report.held_partitions, more, paused)
+        return StoppedPartitions(report.held_partitions, more, paused, flow=self._flow)

@@ -191,7 +191,7 @@ class FlowHeldPartitions:
                 log.error("%s: %s: %s held: %s", some[0].message_id, self._flow, count, more)
         for some in _by_cause(released).values():
             names = listed(str(held.source) for held in some)
-            log.info("%s: %s: copied again, held no more: %s", some[0].message_id, self._flow, names)
+            log.info("TW-HELD-02: %s: copied again, held no more (%s): %s", self._flow, some[0].reason, names)
 
     def _log_sum(self, held: Sequence[HeldPartition], now: float) -> None:
         if not held:

@@ -32,7 +32,7 @@ AT_SEVEN = replace(HELD, partition=0, source_offset=SEVEN, resume_at=SourceOffse
 
 
 def held(*partitions: HeldPartition, **fields: object) -> StoppedPartitions:
-    return StoppedPartitions(partitions, **fields)
+    return StoppedPartitions(partitions, flow="s:w", **fields)
 
 
 def test_a_held_partition_with_records_to_copy_is_an_obstacle_with_its_id_and_its_way_out() -> None:
@@ -41,7 +41,8 @@ def test_a_held_partition_with_records_to_copy_is_an_obstacle_with_its_id_and_it
         "TW-GAP-01: orders-0 is held at source offset 7: records were deleted before their copy; accept the gap"
     )
     (problem,) = problems(replace(GOOD, stopped=held(replace(AT_SEVEN, way_out=""))))
-    assert problem.endswith("mend the cause, or leave its records out by `twinlog topics skip-to FILE orders-0`")
+    skip = "twinlog topics skip-to FILE orders-0 --flow s:w --to-offset OFFSET"
+    assert problem.endswith(f"mend the cause, or leave its records out by `{skip}`")
 
 
 def test_a_held_partition_without_records_to_copy_delays_nothing() -> None:
@@ -66,9 +67,9 @@ def test_a_log_that_was_cut_back_has_records_to_copy_before_its_position() -> No
 
 
 def test_a_paused_partition_with_records_to_copy_is_an_obstacle() -> None:
-    paused = StoppedPartitions(paused=frozenset({P0}))
+    paused = held(paused=frozenset({P0}))
     assert problems(replace(GOOD, stopped=paused)) == [
-        "orders-0 is paused with 3 records to copy; have it copied by `twinlog topics resume FILE orders-0`"
+        "orders-0 is paused with 3 records to copy; have it copied by `twinlog topics resume FILE orders-0 --flow s:w`"
     ]
     assert problems(replace(GOOD, copied={P0: CopiedPosition(10, 10)}, stopped=paused)) == []
 
@@ -129,7 +130,7 @@ def test_the_report_and_the_pauses_are_read_from_the_target() -> None:
         try:
             admin.connect(5.0)
             reader = StoppedPartitionsReader(settings, admin)
-            assert reader.read_stopped(orders) == StoppedPartitions(reported=False)
+            assert reader.read_stopped(orders) == StoppedPartitions(reported=False, flow="s:w")
 
             at_ms = int(loop.clock.wall() * 1000)
             report = DriverReport("s->w", "host-1", at_ms, at_ms, "running", held=4, held_partitions=(AT_SEVEN,))
@@ -140,6 +141,6 @@ def test_the_report_and_the_pauses_are_read_from_the_target() -> None:
             target.news()
             pause = TopicCommand("id-1", TopicVerb.PAUSE, (PartitionSelector("orders", (2,)),), by="x")
             ControlJournal(settings, admin).write_command(pause)
-            assert reader.read_stopped(orders) == StoppedPartitions((AT_SEVEN,), 3, frozenset({orders[2]}))
+            assert reader.read_stopped(orders) == StoppedPartitions((AT_SEVEN,), 3, frozenset({orders[2]}), flow="s:w")
         finally:
             admin.close()

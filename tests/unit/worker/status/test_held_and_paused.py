@@ -136,7 +136,7 @@ def test_it_is_held_until_it_is_copied_past_its_offset(caplog: pytest.LogCapture
     )
     assert [record.message for record in caplog.records] == [
         f"TW-RIGHT-01: north->south: shop-0 is held at source offset 5: {lacks}; {way_out}",
-        "TW-RIGHT-01: north->south: copied again, held no more: shop-0",
+        "TW-HELD-02: north->south: copied again, held no more (missing right): shop-0",
     ]
 
 
