@@ -107,7 +107,9 @@ def _show(
     elif for_people:
         typer.echo("\n".join([f"{settings.name}: {command}", *move_lines(command.verb, moves, done=False)]))
     if asking.dry_run:
-        return FINE if changes else FOUND
+        return FINE if changes or any(move.repeats for move in moves) else FOUND
+    if any(move.repeats for move in moves) and not changes:
+        return FINE
     if not changes:
         print_error(f"TW-USE-04: {_NOTHING.get(command.verb, 'nothing changes')}, so the command was dropped")
         return FOUND

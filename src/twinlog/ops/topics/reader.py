@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
+from twinlog.clock import wall_ms
 from twinlog.errors import ClusterError, OptionError, RefusedError
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect, both_clusters
 from twinlog.kafka.retry import LOOK_CONNECT_S
@@ -20,6 +21,7 @@ from twinlog.message_ids import told
 from twinlog.mirror.gaps import UNKNOWN
 from twinlog.mirror.offsets.position_store import PositionStore
 from twinlog.mirror.topology.topology import topology_of
+from twinlog.model.amounts import shown_age
 from twinlog.model.held import HeldPartition
 from twinlog.model.topics import listed
 from twinlog.model.types import SourceOffset, TargetOffset, TopicName, TopicPartition
@@ -28,7 +30,7 @@ from twinlog.ops.status.flow import FlowReader, FlowSnapshot
 from twinlog.ops.status.readers import ClustersReader, ask_twice
 from twinlog.settings.flow import FlowSettings
 from twinlog.settings.worker import WorkerSettings
-from twinlog.worker.control.deciding import decide
+from twinlog.worker.control.deciding import decide, earlier_command
 from twinlog.worker.control.journal import ControlJournal
 from twinlog.worker.control.model import (
     CommandOutcome,
@@ -47,6 +49,11 @@ from twinlog.worker.status.report import DriverReport
 POLL_S = 0.25
 _COPYING = ("running", "idle")
 _PARTITION = re.compile(r"(.+)-(\d+)")
+_DONE = {
+    TopicVerb.ACCEPT_GAP: "the gap was accepted",
+    TopicVerb.SKIP_TO: "the offsets were passed over",
+    TopicVerb.RESTART_FROM: "the partition was moved",
+}
 
 
 class TopicState(StrEnum):
@@ -288,12 +295,16 @@ class TopicsReader(ClustersReader):
         stored = self._positions.read(partitions)
         logs = look(self.settings, self._source, command, partitions, stored)
         moves = [decide(command, part, stored.get(part), logs.get(part)) for part in partitions]
-        recopied = recopies(self.read_asked().outcomes, command.id)
+        outcomes = self.read_asked().outcomes
+        recopied = recopies(outcomes, command.id)
         moves = [counting_first_copies(move, recopied.get(move.partition)) for move in moves]
-        if command.verb is not TopicVerb.ACCEPT_GAP or all(move.changes for move in moves):
+        if not command.verb.moves or all(move.changes for move in moves):
             return moves
-        held = _held(self._flow.read())
-        return [_naming(move, held.get(move.partition)) for move in moves]
+        held, now_ms = _held(self._flow.read()), wall_ms(self._target.clock)
+        return [
+            _with_reason(move, held.get(move.partition), earlier_command(command, move, outcomes), now_ms)
+            for move in moves
+        ]
 
     def is_redundant(self, command: TopicCommand, asked: ControlState) -> bool:
         """Whether a `pause` or `resume` is redundant; false if the source fails to answer."""
@@ -418,11 +429,26 @@ def _held(seen: FlowSnapshot) -> dict[TopicPartition, HeldPartition]:
     return {} if seen.held_report is None else {one.source: one for one in seen.held_report.held_partitions}
 
 
-def _naming(move: PartitionMove, held: HeldPartition | None) -> PartitionMove:
-    """The move of a gapless partition, with the reason for which the partition is held."""
+def _with_reason(
+    move: PartitionMove, held: HeldPartition | None, earlier: CommandOutcome | None, now_ms: int
+) -> PartitionMove:
+    """The move of a partition that stays, with the command that has moved it already, or the reason for which the
+    partition is held."""
+    if earlier is not None and (held is None or _is_passed(held, move)):
+        age = shown_age(max(0, now_ms - (earlier.at_ms or now_ms)) / 1000)
+        waits = "" if held is None else "; the process takes it up at its next report"
+        return replace(move, repeats=True, text=f"{_DONE[earlier.command.verb]} {age} ago{waits}")
     if move.changes or held is None:
         return move
-    return replace(move, text=f"{move.text}; the partition is held for {held.message_id}, way out: {held.way_out}")
+    way_out = f", way out: {held.way_out}" if held.way_out else ""
+    return replace(move, text=f"{move.text}; the partition is held for {held.message_id}{way_out}")
+
+
+def _is_passed(held: HeldPartition, move: PartitionMove) -> bool:
+    """Whether the partition is at an offset after the reason for which the last report has the partition as held."""
+    if move.before is None:
+        return False
+    return held.source_offset < move.before if held.resume_at < 0 else held.resume_at <= move.before
 
 
 def _word(seen: FlowSnapshot) -> str:

@@ -6,12 +6,21 @@ repeats a record. A partition that would need the other verb keeps its position.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from twinlog.mirror.gaps import UNKNOWN, find_gap
 from twinlog.mirror.offsets.positions import Position
 from twinlog.model.types import SourceOffset, TopicPartition
-from twinlog.worker.control.model import LogPlace, LogPlaceKind, PartitionMove, TopicCommand, TopicVerb
+from twinlog.worker.control.model import (
+    CommandOutcome,
+    CommandState,
+    LogPlace,
+    LogPlaceKind,
+    PartitionMove,
+    TopicCommand,
+    TopicVerb,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,3 +136,26 @@ def _accept_gap(partition: TopicPartition, position: Position | None, log: Parti
     # In a truncated or recreated log, those offsets now belong to other records.
     passed = gap.resume_at - before if gap.kind == "retention" else 0
     return PartitionMove(partition, before, gap.resume_at, changes=True, passed=passed, text=gap.describe(partition))
+
+
+def earlier_command(
+    command: TopicCommand, move: PartitionMove, outcomes: Iterable[CommandOutcome]
+) -> CommandOutcome | None:
+    """The command that moved the partition last, if a repetition of it explains why the partition now stays; else None.
+
+    The partition stays at the offset of that move, or was copied further since.
+    """
+    if move.changes or move.before is None or move.text == UNREPORTED:
+        return None
+    applied = [
+        (outcome, one)
+        for outcome in outcomes
+        if outcome.result is CommandState.APPLIED
+        for one in outcome.changed
+        if one.partition == move.partition
+    ]
+    if not applied:
+        return None
+    outcome, last = applied[-1]
+    same = (outcome.command.verb, outcome.command.place) == (command.verb, command.place)
+    return outcome if same and last.after is not None and last.after <= move.before else None

@@ -162,9 +162,9 @@ class PartitionMove:
     `before` is None for an uncopied partition. If `changes` is false, the partition stays at `before`.
 
     `passed` counts source offsets that are skipped for good, `repeated` counts source offsets that are copied again,
-    and `text` has more information for the operator. `before_target` is the target offset that was stored with
-    `before`, or None. After a restart, all copies of source offset `after` and of later source offsets are at
-    `first_target` or after it; None if unknown.
+    and `text` has more information for the operator. `repeats` is true if an earlier command has done the same to the
+    partition. `before_target` is the target offset that was stored with `before`, or None. After a restart, all copies
+    of source offset `after` and of later source offsets are at `first_target` or after it; None if unknown.
     """
 
     partition: TopicPartition
@@ -176,6 +176,7 @@ class PartitionMove:
     text: str = ""
     before_target: TargetOffset | None = None
     first_target: TargetOffset | None = None
+    repeats: bool = False
 
 
 @dataclass(frozen=True, slots=True)

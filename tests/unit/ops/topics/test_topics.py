@@ -25,7 +25,17 @@ from twinlog.model.held import HeldPartition
 from twinlog.model.types import Alias, SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.ops.topics import reader as topics
 from twinlog.settings.flow import ClientSettings
-from twinlog.worker.control.model import PartitionSelector
+from twinlog.worker.control import records
+from twinlog.worker.control.model import (
+    CommandOutcome,
+    CommandState,
+    LogPlace,
+    LogPlaceKind,
+    PartitionMove,
+    PartitionSelector,
+    TopicCommand,
+    TopicVerb,
+)
 from twinlog.worker.status.report import DriverReport, TopicProgress, encode_report
 
 FILE = """\
@@ -36,6 +46,7 @@ s->w.enabled = true
 {more}
 """
 PROGRESS, POSITIONS = "mm2-twinlog-progress.s.internal", "mm2-offsets.s.internal"
+CONTROL = "mm2-twinlog-control.s.internal"
 
 
 class Scene:
@@ -70,6 +81,30 @@ class Scene:
         report = DriverReport("s->w", "host-1", at_ms, at_ms, "running", **fields)
         record = type("Record", (), {"key": b"driver s->w", "value": encode_report(report, 100_000)})
         self._put(PROGRESS, record)
+
+    def applied(self, verb: str, before: SourceOffset, after: SourceOffset, place: LogPlace | None = None) -> None:
+        """A command has moved the partition of `logs`."""
+        if place is None and verb != "accept-gap":
+            place = LogPlace(LogPlaceKind.OFFSET, after)
+        command = TopicCommand(f"{verb} {after}", TopicVerb(verb), (PartitionSelector("logs"),), place)
+        moved = PartitionMove(TopicPartition(TopicName("logs"), 0), before, after, changes=True)
+        outcome = CommandOutcome(command, CommandState.APPLIED, int(self._loop.clock.wall() * 1000))
+        written = [records.command_record("s->w", command), *records.move_records("s->w", command, [moved])]
+        if CONTROL not in self.target.topics.ids:
+            self.target.create(CONTROL)
+        for key, value in [*written, records.result_record("s->w", outcome)]:
+            self._put(CONTROL, type("Record", (), {"key": key, "value": value}))
+
+    def held(self, at: int, resume_at: int) -> HeldPartition:
+        """The partition of `logs`, held for a gap, or for a right if `resume_at` is -1."""
+        error = GapError("logs-0: gone", kind="retention", resume_at=resume_at, way_out="accept-gap")
+        held = RefusedError("it lacks WRITE", resource="topic s.logs") if resume_at < 0 else error
+        offsets = {"source_offset": SourceOffset(at), "target_offset": TargetOffset(4)}
+        return HeldPartition.by(held, TopicPartition(TopicName("logs"), 0), 0, **offsets)
+
+    def pass_by(self, seconds: float) -> None:
+        """Let time pass."""
+        self._loop.clock.sleep(seconds)
 
     def call(self, *words: str, answer: str = "", more: str = "") -> tuple[int, str, str]:
         """The exit code of `twinlog topics`, and what it prints on stdout and stderr."""
@@ -161,6 +196,50 @@ def test_a_held_topic_that_is_hidden_from_the_login_is_listed(here: Scene) -> No
     here.report(held=1, held_partitions=(held,))
     here.source.topics.hidden.add("logs")
     assert "held: TW-RIGHT-01: cluster s: User:m lacks READ" in flat(here.call("list")[1])
+
+
+@pytest.mark.parametrize(
+    ("command", "held_at", "resume_at", "text"),
+    [
+        (("accept-gap",), 2, 4, "the gap was accepted 3 s ago"),
+        # Its log was cut back.
+        (("accept-gap",), 9, 4, "the gap was accepted 3 s ago"),
+        (("skip-to", "--to-offset", "4"), 3, -1, "the offsets were passed over 3 s ago"),
+        # The partition was copied further in the meantime.
+        (("skip-to", "--to-offset", "3"), 2, -1, "the offsets were passed over 3 s ago"),
+    ],
+)
+def test_a_command_that_is_done_already_says_so_while_the_last_report_has_the_partition_as_held(
+    here: Scene, command: Sequence[str], held_at: int, resume_at: int, text: str
+) -> None:
+    verb, *place = command
+    at = int(place[1]) if place else 4
+    here.applied(verb, SourceOffset(held_at), SourceOffset(at))
+    here.report(held=1, held_partitions=(here.held(held_at, resume_at),))
+    here.pass_by(3)
+    code, out, err = here.call(verb, "logs", *place)
+    assert (code, err) == (0, "")
+    assert f"{text}; the process takes it up at its next report" in flat(out)
+    here.report()
+    code, out, _ = here.call(verb, "logs", *place, "--dry-run")
+    assert (code, "next report" in out) == (0, False)
+    assert text in flat(out)
+
+
+def test_a_partition_that_is_held_again_after_the_same_command_has_the_new_reason(here: Scene) -> None:
+    here.applied("accept-gap", SourceOffset(2), SourceOffset(4))
+    here.report(held=1, held_partitions=(here.held(4, -1),))
+    code, out, _ = here.call("accept-gap", "logs")
+    assert code == 1
+    assert "the partition is held for TW-RIGHT-01, way out" in flat(out)
+
+
+def test_another_command_since_then_is_no_repetition(here: Scene) -> None:
+    here.applied("accept-gap", SourceOffset(2), SourceOffset(3))
+    here.applied("skip-to", SourceOffset(3), SourceOffset(4), LogPlace(LogPlaceKind.OFFSET, 4))
+    code, out, err = here.call("accept-gap", "logs")
+    assert (code, "accepted" in out) == (1, False)
+    assert "TW-USE-04: nothing changes" in flat(err)
 
 
 def test_a_partition_without_a_gap_is_shown_with_the_reason_for_which_it_is_held(here: Scene) -> None:
