@@ -251,6 +251,29 @@ def test_the_same_error_keeps_its_time_and_the_last_one_stays() -> None:
     assert error.last is first
 
 
+def test_a_lasting_error_is_over_once_the_flow_has_no_trouble() -> None:
+    clock = VirtualClock()
+    reporter = FlowReporter(SETTINGS, clock)
+
+    def after(seconds: float, trouble: str | None) -> DriverReport:
+        clock.now += seconds
+        return reporter.report("running", trouble)
+
+    reporter.last_error.record_error("orders-0 is held", lasts=True)
+    assert after(1, "1 partition is held").last_error_over_ms is None
+    assert after(LASTS_S, "1 partition is held").last_error == "1 partition is held"
+    over_ms = after(1, None).at_ms
+    found = after(5, None)
+    assert (found.last_error, found.last_error_over_ms) == ("1 partition is held", over_ms)
+    assert decode_report(encode_report(found, 1_000_000)) == found
+    # The same error returns.
+    reporter.last_error.record_error("1 partition is held", lasts=True)
+    assert after(1, "1 partition is held").last_error_over_ms is None
+    # Lost records stay lost.
+    reporter.last_error.record_error("gap: x")
+    assert after(1, None).last_error_over_ms is None
+
+
 def test_a_trouble_is_an_error_once_it_lasts() -> None:
     clock = VirtualClock()
     reporter = FlowReporter(SETTINGS, clock)

@@ -187,7 +187,9 @@ def _last_error(seen: FlowSnapshot) -> str | None:
     report = seen.facts.report
     if report is None or report.last_error is None or report.last_error in (seen.state.detail or ""):
         return None
-    return f"{report.last_error} ({_since(seen.facts, report.last_error_ms)})"
+    over_ms = report.last_error_over_ms
+    over = "" if over_ms is None else f", over since {_time(over_ms)}"
+    return f"{report.last_error} ({_since(seen.facts, report.last_error_ms)}{over})"
 
 
 def _log_level(report: DriverReport | None) -> str | None:

@@ -125,8 +125,9 @@ def _of_report(name: str, seen: FlowSnapshot) -> list[Attention]:
         found.append(_said(Urgency.WAITS, name, f"groups: {report.groups.trouble}"))
     troubled = [one for one in report.topics if one.trouble and not one.held]
     found += [_said(Urgency.WAITS, name, f"{one.topic}: {one.trouble}", one.oldest_ms) for one in troubled[:MOST_HELD]]
-    if report.last_error is not None and not any(held.text in report.last_error for held in report.held_partitions):
-        found.append(_said(Urgency.NOTE, name, f"last error: {report.last_error}", report.last_error_ms))
+    error = report.last_error if report.last_error_over_ms is None else None
+    if error is not None and not any(held.text in error for held in report.held_partitions):
+        found.append(_said(Urgency.NOTE, name, f"last error: {error}", report.last_error_ms))
     return found
 
 

@@ -178,4 +178,5 @@ def _report(flow: LiveFlow) -> dict[str, Any] | None:
         "groups_inexact": None if groups is None else groups.inexact,
         "last_error": report.last_error,
         "last_error_ms": report.last_error_ms,
+        "last_error_over_ms": report.last_error_over_ms,
     }

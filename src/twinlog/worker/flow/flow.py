@@ -462,8 +462,9 @@ class FlowRunner:
             keeps_settings.run_turn_now()
 
     def _hold(self, held: HeldPartition) -> None:
-        self._reporter.last_error.record_error(describe(held))
-        if self.held.add_held(held):
+        new = self.held.add_held(held)
+        self._reporter.last_error.record_error(describe(held), lasts=True)
+        if new:
             self.flow_status.meters.event("gap" if held.reason == "gap" else "held", wall_ms(self._clock))
 
     def _try_again(self, partitions: Set[TopicPartition]) -> None:

@@ -46,26 +46,39 @@ class LastError:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._last: tuple[str, int] | None = None
+        self._lasts = False
+        self._over_ms: int | None = None
         self._troubled_at: float | None = None
 
-    def record_error(self, text: str) -> None:
-        """Note an error; a repeated error keeps its time."""
+    def record_error(self, text: str, *, lasts: bool = False) -> None:
+        """Note an error; a repeated error keeps its time.
+
+        An error that `lasts` is over once the flow has no trouble.
+        """
         if self._last is None or self._last[0] != text:
             self._last = text, wall_ms(self._clock)
+        self._lasts, self._over_ms = lasts, None
 
     def update_trouble(self, trouble: str | None) -> None:
         """Note the present trouble, if any; it becomes an error once it lasts."""
         now = self._clock.monotonic()
         if trouble is None:
             self._troubled_at = None
+            if self._lasts and self._over_ms is None:
+                self._over_ms = wall_ms(self._clock)
         elif self._troubled_at is None:
             self._troubled_at = now
         elif now - self._troubled_at >= LASTS_S:
-            self.record_error(trouble)
+            self.record_error(trouble, lasts=True)
 
     @property
     def last(self) -> tuple[str, int] | None:
         return self._last
+
+    @property
+    def over_ms(self) -> int | None:
+        """The end of the last error in Unix time; None for an error that lasts, and for an event."""
+        return self._over_ms
 
 
 class FollowedSoFar:
@@ -149,6 +162,7 @@ class FlowReporter:
             detail,
             last_error=None if last is None else last[0],
             last_error_ms=None if last is None else last[1],
+            last_error_over_ms=self.last_error.over_ms,
             groups=self.groups.progress(),
             left_out=_first(left_out),
             missing=len(missing),

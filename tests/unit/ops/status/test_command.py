@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from dataclasses import replace
 from typing import Any
@@ -65,6 +66,8 @@ def test_a_running_flow_is_shown_with_its_figures_and_their_ages() -> None:
         "the target 4 s ago"
     )
     assert line(seen(), "last error") == "last error  gap: lost (3 min ago)"
+    over = seen(replace(REPORTED, last_error_over_ms=NOW))
+    assert re.fullmatch(r"last error  gap: lost \(3 min ago, over since [-\d]+ [:\d]+\)", line(over, "last error"))
     assert line(seen(), "orders").split() == ["orders", "2", "1,204", "1.2", "MB", "3", "1,000", "2.0"]
 
 
