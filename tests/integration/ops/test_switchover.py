@@ -358,6 +358,51 @@ def test_a_commit_that_a_right_is_missing_for_is_found_before_and_named_after(
 
 
 @pytest.mark.scenario
+def test_a_group_that_reads_on_after_a_switchover_and_stops_has_moved(
+    pair: tuple[KafkaCluster, KafkaCluster], commands: Commands, topic_name: str
+) -> None:
+    east, west = pair
+    topic, remote, group = topic_name, f"east.{topic_name}", f"g-{topic_name}"
+    create_topic(east, topic, PARTITIONS)
+    for number in range(PARTITIONS):
+        produce(east, topic, numbered(300), partition=number)
+    commit_offsets(east, {group: {(topic, number): 20 for number in range(PARTITIONS)}})
+    file = commands.file("east->west", "west->east")
+    there = ("switchover", file, "--from", "east", "--to", "west", "--wave", "reads on", "--fence", "none")
+    flow = LightFlow(file, "east->west")
+    try:
+        commands.run(*there)
+        assert stands(west, group, remote) == [20] * PARTITIONS
+        with Member(west, group, [remote], "classic") as member:
+            member.read(sum(ends(west, remote)) - 20 * PARTITIONS)
+            member.commit()
+        read = ends(west, remote)
+        assert stands(west, group, remote) == read
+        told = commands.run("groups", file, "--flow", "east:west")
+        assert told.count("has moved") == PARTITIONS + 1
+        assert "east->west: 0 of 1 group may move now, 1 has moved" in told
+        audited = json.loads(commands.run("audit", file, "--flow", "east:west", "-o", "json", code=1))
+        assert [one for one in audited["findings"] if group in one["text"]] == []
+        syncs = commands.home / "syncs.properties"
+        syncs.write_text(f"{file.read_text()}sync.group.offsets.enabled = true\n")
+        planned = commands.run("plan", syncs, "--flow", "east:west", "--all", code=1)
+        assert f"{group}: stays: it has moved to west by a switchover" in planned
+        assert "it would skip" not in planned
+        path = commands.home / "again"
+        assert f"{remote}-0: moved" in commands.run(*there, "--dry-run")
+        commands.run(*there, "--report", path)
+        report = commands.report(path)
+        found = report["groups"][group]
+        assert (found["skipped"], found["repeated"]) == (0, 0)
+        assert {one["result"] for one in found["offsets"] if one["to_topic"] == remote} == {"moved"}
+        assert not any(group in line for line in report["next"])
+        assert stands(west, group, remote) == read
+        assert "1 has moved" in commands.run("groups", file, "--flow", "east:west"), "also after the second run"
+    finally:
+        flow.stop()
+
+
+@pytest.mark.scenario
 def test_there_and_back_where_names_stay(
     pair: tuple[KafkaCluster, KafkaCluster], commands: Commands, topic_name: str, stack: ExitStack
 ) -> None:

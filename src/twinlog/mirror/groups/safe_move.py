@@ -52,6 +52,18 @@ HEALING = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
+class GroupMove:
+    """An offset of a group that a finished switchover committed on the target: `target`, for `source` on the source.
+
+    Once the switchover is `released`, producers may write to the source, and the group may go back by itself.
+    """
+
+    source: SourceOffset
+    target: TargetOffset
+    released: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class MoveFacts:
     """The facts about a group and a partition in which the group has committed on the source; None is unknown.
 
@@ -67,7 +79,8 @@ class MoveFacts:
 
     `not_followed` is the reason why the flow leaves out the group. `other_kind` is the kind of a target group of the
     same name, if the kind is another than consumer group. The group is active on a cluster when it has members there.
-    With `checkpoints` the flow writes checkpoints, with `syncs` it commits offsets on the target.
+    With `checkpoints` the flow writes checkpoints, with `syncs` it commits offsets on the target. `move` is the commit
+    of a finished switchover.
     """
 
     group: GroupId
@@ -98,6 +111,13 @@ class MoveFacts:
     syncs: bool = True
     source_answers: bool = True
     target_answers: bool = True
+    move: GroupMove | None = None
+
+    @property
+    def continues_on_target(self) -> bool:
+        """Whether the group stands on the target at or after the commit of a switchover, and left the source then."""
+        there = self.target_committed
+        return self.move is not None and there is not None and there >= self.move.target and not self.active_on_source
 
     @property
     def source_lag(self) -> int | None:
@@ -149,7 +169,8 @@ class Reason:
 class MoveVerdict:
     """Whether a group may move, by the facts of a single partition.
 
-    The group may move if `reasons` is empty. `moved` groups have members on the target only. `repeats` and `skips` are
+    The group may move if `reasons` is empty. `moved` groups have members on the target only, or continued there after a
+    switchover. `repeats` and `skips` are
     the most records that the group would read twice, or skip, if it moved now; None when unknown.
     """
 
@@ -181,6 +202,8 @@ def judge(facts: MoveFacts, *, most_repeats: int = 0) -> MoveVerdict:
         text = f"on the target its name is that of {facts.other_kind}: no offset can be committed for it there"
         return _unknown(Obstacle.NAME_TAKEN, text)
     if facts.active_on_target and not facts.active_on_source:
+        return MoveVerdict(moved=True)
+    if facts.continues_on_target and facts.move is not None and (facts.committed or 0) <= facts.move.source:
         return MoveVerdict(moved=True)
     if facts.not_mirrored is not None or facts.remote is None:
         why = facts.not_mirrored or "it has no remote topic"
@@ -283,14 +306,19 @@ def _compared(
     if outside is not None:
         return MoveVerdict((*reasons, outside), None, None)
     skips: int | None = 0
+    if resumes > true and facts.continues_on_target and facts.move is not None and not facts.move.released:
+        # The group read on on both clusters, and further on the target.
+        return MoveVerdict(moved=True)
     if resumes > true:
         skips = resumes - true if exact else None
         text = f"on the target the group continues at {resumes}, "
         if exact:
-            text += f"{resumes - true} after its position there: it would skip them"
+            text += f"{resumes - true} after its position there: it would skip them, unless it has read them there"
         elif facts.past_copies is not None and resumes > facts.past_copies:
             text += f"and its position there is {true} to {facts.past_copies}: it would skip "
-            text += f"{resumes - facts.past_copies} to {counted(resumes - true, 'record')}"
+            text += (
+                f"{resumes - facts.past_copies} to {counted(resumes - true, 'record')}, unless it has read them there"
+            )
         else:
             text += f"and its position there is {true} or later: it may skip up to {counted(resumes - true, 'record')}"
         reasons = (*reasons, Reason(Obstacle.TARGET_AHEAD, text))

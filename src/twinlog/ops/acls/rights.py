@@ -438,6 +438,15 @@ COMMAND_ROWS = (
         follows,
         uses=("plan", "diff", "groups", "audit"),
     ),
+    RightRow(
+        "target",
+        "topic `mm2-twinlog-switchover.internal`",
+        (_READ,),
+        "which groups a switchover has moved",
+        journal,
+        follows,
+        uses=("plan", "groups", "audit"),
+    ),
     *(
         RightRow(
             side,

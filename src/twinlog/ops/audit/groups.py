@@ -130,7 +130,8 @@ def _of_skips(flow: str, target: str, one: GroupFailover) -> list[Finding]:
     about = "" if all(part.facts.exact for part, _ in one.skips) else "at least "
     text = f"group {one.group} would skip {about}{counted(count, 'record')} on {target}"
     way = (
-        f"stop the group's consumers on {target}, and set its offsets there back to the numbers after 'should be' "
+        f"if the group has read these records on {target}, after a failover by hand, leave its offsets there; "
+        f"otherwise stop its consumers on {target}, and set its offsets there back to the numbers after 'should be' "
         "(kafka-consumer-groups.sh --reset-offsets --to-offset)"
     )
     lines = _lines(one.skips, lambda part, records: f"{part.facts.source}: {_offsets(part)}, {records} skipped")

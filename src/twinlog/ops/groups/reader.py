@@ -29,6 +29,7 @@ from twinlog.model.topics import listed
 from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.ops.inventory import LogOffsets, logs_of
 from twinlog.ops.status.readers import ClusterGroups, ClustersReader, ask_twice, read_groups, read_offsets
+from twinlog.ops.switchover.finished_moves import GroupMoves, GroupMovesReader
 from twinlog.settings.flow import FlowSettings
 
 
@@ -91,7 +92,7 @@ class GroupStatus:
 
     @property
     def moved(self) -> bool:
-        """Whether its members are on the target already."""
+        """Whether its members are on the target already, or were there after a switchover."""
         return bool(self.partitions) and all(part.verdict.moved for part in self.partitions)
 
     @property
@@ -158,6 +159,7 @@ class GroupsReader(ClustersReader):
         self._translator = GroupOffsetTranslator(settings, self._source, self._target, self._offsets_of_flow, reverse)
         checkpoints = policy_of(settings).checkpoints_topic(settings.source_name)
         self._checkpoints = TopicReader(self._target, checkpoints, optional=True)
+        self._moves = GroupMovesReader(settings, self._target)
         self._news: LastRecords = {}
         self._last: dict[GroupId, dict[TopicPartition, tuple[Checkpoint, int]]] = {}
 
@@ -171,6 +173,7 @@ class GroupsReader(ClustersReader):
         names = [GroupId(name) for name in wanted]
         there = ask_twice(self._target, lambda: self._read_groups(self._target, names))
         ask_twice(self._target, self._read_checkpoints)
+        moves = ask_twice(self._target, self._moves.read)
         trouble, here = None, ClusterGroups()
         try:
             here = ask_twice(self._source, lambda: self._read_groups(self._source, names, self._with_checkpoints()))
@@ -194,7 +197,8 @@ class GroupsReader(ClustersReader):
             ask_twice(self._target, lambda: self._learn(topics))
         source_logs, target_logs = ask_twice(self._target, lambda: self._logs(chosen, committed, trouble))
         groups = tuple(
-            self._standing(group, here, there, source_logs, target_logs, trouble, most_repeats) for group in chosen
+            self._standing(group, here, there, source_logs, target_logs, moves, trouble, most_repeats)
+            for group in chosen
         )
         at_ms = int(self._target.clock.wall() * 1000)
         return GroupsSnapshot(self.settings.name, at_ms, groups, tuple(left_out), trouble, here.unlisted)
@@ -317,6 +321,7 @@ class GroupsReader(ClustersReader):
         there: ClusterGroups,
         source_logs: Mapping[TopicPartition, LogOffsets],
         target_logs: Mapping[TopicPartition, LogOffsets],
+        moves: GroupMoves,
         trouble: str | None,
         most_repeats: int,
     ) -> GroupStatus:
@@ -371,6 +376,7 @@ class GroupsReader(ClustersReader):
                 syncs=self.settings.sync_group_offsets_interval_s is not None,
                 source_answers=trouble is None,
                 target_answers=group not in there.silent,
+                move=None if remote is None else moves.get((group, remote)),
             )
             verdict = judge(facts, most_repeats=most_repeats)
             parts.append(GroupPartitionStatus(facts, verdict, None if checkpoint is None else checkpoint[1]))

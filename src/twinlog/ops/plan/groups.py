@@ -3,13 +3,13 @@ against it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from twinlog.mirror.groups.followed_groups import WITHOUT_TOPIC, accepted_offsets, choose_groups
 from twinlog.mirror.groups.group_offsets import TranslatedGroupOffset
 from twinlog.mirror.groups.group_sync import in_use
-from twinlog.mirror.groups.safe_move import MoveFacts, MoveVerdict, Obstacle, Reason, judge
+from twinlog.mirror.groups.safe_move import MoveFacts, Obstacle, Reason, judge
 from twinlog.mirror.offsets.positions import Position
 from twinlog.mirror.topology.filters import DefaultGroupFilter
 from twinlog.model.groups import CommittedOffset
@@ -17,19 +17,21 @@ from twinlog.model.topics import listed
 from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.ops.inventory import Inventory
 from twinlog.ops.plan.flow_plan import GroupPlan
+from twinlog.ops.switchover.finished_moves import GroupMoves
 from twinlog.settings.flow import FlowSettings
 
 
 @dataclass(frozen=True, slots=True)
 class FlowCopies:
     """The facts about a flow's copies: the target name of a source topic or the reason for its absence, stored
-    positions, and translated offsets."""
+    positions, translated offsets, and the commits of finished switchovers."""
 
     remote_name: Callable[[TopicName], TopicName]
     not_mirrored: Callable[[TopicName], str | None]
     came_from_target: Callable[[TopicName], bool]
     positions: Mapping[TopicPartition, Position]
     find: Callable[[TopicPartition, SourceOffset], TranslatedGroupOffset | None]
+    moves: GroupMoves = field(default_factory=dict)
 
 
 def plan_groups(
@@ -54,11 +56,8 @@ def plan_groups(
         if off is not None:
             found.append(GroupPlan(group, len(offsets), "stays", off))
             continue
-        verdicts = {
-            where: judge(_facts(group, where, committed, source, target, copied))
-            for where, committed in offsets.items()
-        }
-        found.append(_group_plan(flow, group, verdicts))
+        facts = [_facts(group, where, committed, source, target, copied) for where, committed in offsets.items()]
+        found.append(_group_plan(flow, group, facts))
     return sorted(found, key=lambda one: one.group)
 
 
@@ -107,12 +106,17 @@ def _facts(
         from_target=from_target,
         not_mirrored=not_mirrored,
         active_on_target=here is not None and in_use(here),
+        move=copied.moves.get((group, remote)),
     )
 
 
-def _group_plan(flow: FlowSettings, group: GroupId, verdicts: Mapping[TopicPartition, MoveVerdict]) -> GroupPlan:
-    if any(verdict.moved for verdict in verdicts.values()):
+def _group_plan(flow: FlowSettings, group: GroupId, facts: Sequence[MoveFacts]) -> GroupPlan:
+    verdicts = {one.source: judge(one) for one in facts}
+    if any(one.active_on_target for one in facts):
         return GroupPlan(group, len(verdicts), "stays", f"it is in use on {flow.target}, its offsets are left alone")
+    if all(verdict.moved for verdict in verdicts.values()):
+        text = f"it has moved to {flow.target} by a switchover, its offsets are left alone"
+        return GroupPlan(group, len(verdicts), "stays", text)
     against: dict[Reason, list[TopicName]] = {}
     waiting = False
     for where, verdict in verdicts.items():

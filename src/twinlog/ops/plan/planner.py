@@ -46,6 +46,7 @@ from twinlog.ops.plan.obstacles import (
     written_by_others,
 )
 from twinlog.ops.plan.volume import PlannedStarts, gaps, leaderless, planned_starts, to_copy
+from twinlog.ops.switchover.finished_moves import GroupMovesReader
 from twinlog.settings.flow import ConsumerSettings, FlowSettings
 from twinlog.settings.written import key_of
 from twinlog.worker.topics.topic_refresh import TopicRefresh
@@ -404,7 +405,8 @@ class FlowPlanner:
             return filter_.accepts(topic) and not beside
 
         find = self._translation(here, store, accepts, findings)
-        copied = FlowCopies(topology.remote_name, not_mirrored, topology.came_from_target, positions, find)
+        moves = GroupMovesReader(flow, self._target).read()
+        copied = FlowCopies(topology.remote_name, not_mirrored, topology.came_from_target, positions, find, moves)
         found = plan_groups(flow, group_filter_of(flow), accepts, here, there, copied)
         moving = [one.group for one in found if one.becomes == "moves"]
         findings.add(unreadable_groups(self._target, moving, there, "committing its offsets"))

@@ -16,6 +16,7 @@ from twinlog.mirror.topology.plugins import group_filter_of, policy_of
 from twinlog.model.groups import CommittedOffset, GroupListing, GroupOffsets
 from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.ops.switchover.commit_rights import lacks_read
+from twinlog.ops.switchover.finished_moves import GroupMovesReader
 from twinlog.ops.switchover.group_places import GroupPlace, GroupPlaceProver
 from twinlog.ops.switchover.model import GroupOffset, MovedGroups, MovedTopic, RefusedCommits
 from twinlog.settings.flow import FlowSettings
@@ -61,6 +62,7 @@ class SwitchoverGroups:
         self._forward = Translator(flow, source, target)
         self._back = Translator(back, target, source)
         self._proofs = GroupPlaceProver(flow, back, source, target, self._filter.accepts)
+        self._moves = GroupMovesReader(flow, target)
         self._refreshed: set[str] = set()
         self.known: set[GroupId] = set()
         """The followed groups that the source has listed since the last `forget_groups`."""
@@ -236,10 +238,12 @@ class SwitchoverGroups:
             present, _ = self._offsets(self._target, names)
         # Last: a coordinator that moved lists its groups once it has answered.
         listed = self._listed(self._target)
+        moves = self._moves.read()
         offsets = []
         for one in (*found, *self._in_new(found, present, topics, cut)):
             on_target = present.get(GroupId(one.group), {}).get(one.target)
-            offsets.append(replace(one, present=None if on_target is None else on_target.offset))
+            move = moves.get((GroupId(one.group), one.target))
+            offsets.append(replace(one, present=None if on_target is None else on_target.offset, move=move))
         return MovedGroups(
             {str(name): "" if group is None else group.state for name, group in groups.items()},
             {str(name): group.state for name, group in listed.items()},

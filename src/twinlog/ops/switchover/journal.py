@@ -30,7 +30,7 @@ from twinlog.mirror.topics.internal_topics import JOURNALS, MIB, InternalTopic
 from twinlog.model.acls import Acl, AclOperation, ResourceType, forbidden
 from twinlog.model.compact_json import object_of, utf8_json
 from twinlog.model.topic_names import SWITCHOVERS
-from twinlog.model.types import TopicName, TopicPartition
+from twinlog.model.types import Alias, TopicName, TopicPartition
 from twinlog.ops.switchover.model import Data, SwitchoverDirection, SwitchoverOptions, SwitchoverState
 
 Offsets = dict[TopicPartition, int]
@@ -188,6 +188,16 @@ def read_entries(ends: SwitchoverDirection, records: Iterable[tuple[bytes | None
         if parts is not None and found.get("run") == run.name and parts[3] in set(StepPhase):
             steps[parts[2], StepPhase(parts[3])] = JournalEntry(int(found.get("at_ms", 0)), found.get("data", {}))
     return JournalEntries(run, steps, fenced)
+
+
+def read_all_waves(
+    source: Alias, target: Alias, records: Iterable[tuple[bytes | None, bytes | None]]
+) -> list[JournalEntries]:
+    """The newest run of each wave of a direction, as `read_entries` reads it, and of all topics together."""
+    known = list(records)
+    ends = SwitchoverDirection(source, target)
+    waves = {parts[1] for key, _ in known if key is not None and (parts := _parts(key)) and parts[0] == str(ends)}
+    return [read_entries(replace(ends, wave=wave), known) for wave in sorted(waves)]
 
 
 def other_fences(ends: SwitchoverDirection, records: Iterable[tuple[bytes | None, bytes | None]]) -> dict[str, Data]:

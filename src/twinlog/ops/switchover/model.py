@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from twinlog.errors import TwinlogError
+from twinlog.mirror.groups.safe_move import GroupMove
 from twinlog.model.types import Alias, TopicName, TopicPartition
 
 Data = dict[str, Any]
@@ -147,6 +148,8 @@ class GroupOffset:
     metadata: str = ""
     past_copies: int | None = None
     """An offset on the target from which on the group repeats no record, if `there` is inexact."""
+    move: GroupMove | None = None
+    """The commit of an earlier run of this switchover."""
 
 
 @dataclass(frozen=True, slots=True)

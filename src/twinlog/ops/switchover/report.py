@@ -12,7 +12,7 @@ from twinlog.model.amounts import counted, shown_bytes
 from twinlog.model.topics import listed
 from twinlog.ops.switchover.journal import JournalEntries, StepPhase, SwitchoverRun
 from twinlog.ops.switchover.model import Data, FenceMethod, SwitchoverKind, SwitchoverState
-from twinlog.ops.switchover.steps.group_step import AHEAD, COMMITTED, IN_USE, REFUSED, THERE, UNKNOWN
+from twinlog.ops.switchover.steps.group_step import AHEAD, COMMITTED, IN_USE, MOVED, REFUSED, THERE, UNKNOWN
 from twinlog.ops.switchover.steps.step import topics_of
 from twinlog.ops.switchover.steps.steps import ORDER, STEPS
 
@@ -395,6 +395,7 @@ _RESULTS = {
     COMMITTED: "committed",
     THERE: "there already",
     AHEAD: "further on the target",
+    MOVED: "moved before, and read on since",
     IN_USE: "left alone, the group has members on the target",
     UNKNOWN: "not translated",
     REFUSED: "refused",

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from twinlog.mirror.groups.safe_move import MoveFacts, MoveVerdict, Obstacle, group_is_safe, judge
+from twinlog.mirror.groups.safe_move import GroupMove, MoveFacts, MoveVerdict, Obstacle, group_is_safe, judge
 from twinlog.model.types import TopicPartition
 
 HERE, THERE = TopicPartition("orders", 3), TopicPartition("east.orders", 3)
@@ -41,6 +41,32 @@ def test_a_group_in_step_may_move_and_skips_and_repeats_nothing() -> None:
     assert judge(STANDS) == MoveVerdict()
     assert judge(STANDS).safe
     assert (STANDS.source_lag, STANDS.target_lag) == (40, 40)
+
+
+AFTER = replace(STANDS, move=GroupMove(100, 70), active_on_source=False)
+
+
+@pytest.mark.parametrize("at", [70, 71, 110])
+@pytest.mark.parametrize("changes", [{}, {"source_answers": False}, {"committed": None}, {"translated": None}])
+def test_a_group_that_stands_at_or_after_the_commit_of_a_switchover_has_moved(at: int, changes: Any) -> None:
+    moved = MoveVerdict(moved=True)
+    assert judge(replace(AFTER, target_committed=at, **changes)) == moved
+    released = replace(AFTER, move=GroupMove(100, 70, released=True))
+    assert judge(replace(released, target_committed=at, **changes)) == moved
+
+
+def test_a_group_that_reads_on_the_source_since_the_switchover_has_yet_to_move() -> None:
+    read_on = {"committed": 120, "translated": 90}
+    assert kinds(judge(replace(AFTER, **read_on))) == [Obstacle.CHECKPOINT_OLD], "its offset there is that of 100"
+    assert judge(replace(AFTER, target_committed=90, **read_on)) == MoveVerdict(), "the same command brought it over"
+    assert judge(replace(AFTER, target_committed=95, **read_on)).moved, "it read on on both, and further there"
+    skips = [
+        replace(AFTER, target_committed=95, active_on_source=True),
+        replace(AFTER, target_committed=95, move=GroupMove(100, 96), **read_on),
+        replace(AFTER, target_committed=95, move=GroupMove(100, 70, released=True), **read_on),
+        replace(AFTER, target_committed=95, move=None),
+    ]
+    assert [kinds(judge(one)) for one in skips] == [[Obstacle.TARGET_AHEAD]] * 4
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from tests.unit.ops.groups.test_groups import group, seen
 from tests.unit.worker.test_driver_report import SETTINGS
 from twinlog.cli.main import app
 from twinlog.clock import SYSTEM
-from twinlog.mirror.groups.safe_move import MoveFacts
+from twinlog.mirror.groups.safe_move import GroupMove, MoveFacts
 from twinlog.mirror.offsets.sync_history import PartitionSyncs, SyncHistory
 from twinlog.mirror.topology.filters import DefaultTopicFilter
 from twinlog.mistakes import ConfigWarning, MistakeKind
@@ -64,6 +64,8 @@ def test_a_group_ahead_on_the_target_skips_records() -> None:
         "orders-3: committed 100 on the source, continues at 100 on the target, should be 70, 30 skipped",
     )
     assert "reset-offsets" in found.way_out
+    assert found.way_out.startswith("if the group has read these records on b, after a failover by hand, leave its")
+    assert groups(replace(STANDS, target_committed=100, move=GroupMove(100, 70))) == [], "a switchover moved it"
 
 
 def test_a_group_behind_on_the_target_repeats_records() -> None:

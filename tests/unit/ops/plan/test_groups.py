@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from tests.unit.worker.topics.test_topic_conflicts import flow
 from twinlog.mirror.groups.group_offsets import TranslatedGroupOffset
+from twinlog.mirror.groups.safe_move import GroupMove
 from twinlog.mirror.offsets.positions import Position
 from twinlog.mirror.topology.filters import DefaultGroupFilter
 from twinlog.model.groups import CommittedOffset, GroupListing
@@ -14,6 +15,7 @@ from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicName, 
 from twinlog.ops.inventory import Inventory, LogOffsets
 from twinlog.ops.plan.flow_plan import GroupPlan
 from twinlog.ops.plan.groups import FlowCopies, plan_groups
+from twinlog.ops.switchover.finished_moves import GroupMoves
 from twinlog.settings.flow import FlowSettings
 
 PART, REMOTE = TopicPartition(TopicName("t"), 0), TopicPartition(TopicName("a.t"), 0)
@@ -44,6 +46,7 @@ def planned(
     copied: int | None = None,
     known: Mapping[int, tuple[int, bool]] | None = None,
     left_out: str | None = None,
+    moves: GroupMoves | None = None,
 ) -> GroupPlan:
     """`known` are target offsets by source offset, with whether they are exact."""
 
@@ -53,7 +56,12 @@ def planned(
 
     positions = {} if copied is None else {PART: Position(SourceOffset(copied))}
     what = FlowCopies(
-        lambda topic: TopicName(f"a.{topic}"), lambda _: left_out, lambda topic: topic.startswith("b."), positions, find
+        lambda topic: TopicName(f"a.{topic}"),
+        lambda _: left_out,
+        lambda topic: topic.startswith("b."),
+        positions,
+        find,
+        moves or {},
     )
     only = DefaultGroupFilter(exclude=("hidden",))
     (found,) = plan_groups(settings, only, lambda topic: topic != "excluded", source, target, what)
@@ -67,6 +75,15 @@ def test_a_group_moves_once_its_topics_are_copied_and_is_in_step_then() -> None:
     there = groups(20, topic="a.t")
     assert planned(groups(40), there, copied=100, known={40: (20, True)}) == GroupPlan(GroupId("g"), 1, "in-step")
     assert planned(groups(40), groups(10, topic="a.t"), copied=100, known={40: (20, True)}).becomes == "moves"
+
+
+def test_a_group_that_read_on_on_the_target_after_a_switchover_has_moved() -> None:
+    there = groups(45, topic="a.t")
+    moves = {(GroupId("g"), REMOTE): GroupMove(SourceOffset(40), TargetOffset(20))}
+    moved = planned(groups(40), there, copied=100, known={40: (20, True)}, moves=moves)
+    assert (moved.becomes, moved.why) == ("stays", "it has moved to b by a switchover, its offsets are left alone")
+    late = planned(groups(50), groups(20, topic="a.t"), copied=100, known={50: (30, True)}, moves=moves)
+    assert late.becomes == "moves", "it read on on the source before it stopped there"
 
 
 def test_a_group_stays_and_the_reason_is_named() -> None:

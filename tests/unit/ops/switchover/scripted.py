@@ -8,8 +8,9 @@ from dataclasses import dataclass, field, replace
 from harness.virtual.clock import VirtualClock
 from twinlog.clock import Clock
 from twinlog.errors import RefusedError
-from twinlog.model.types import SourceOffset, TargetOffset, TopicName, TopicPartition
+from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.ops.proven_ranges import PartitionProven, ProvenRange
+from twinlog.ops.switchover.finished_moves import group_moves
 from twinlog.ops.switchover.journal import (
     JournalEntries,
     JournalLine,
@@ -94,6 +95,8 @@ class Brokers:
     records: list[tuple[bytes, bytes | None]] = field(default_factory=list)
     committed: dict[TopicPartition, int] = field(default_factory=dict)
     group_at: dict[TopicPartition, int] = field(default_factory=lambda: {P0: 30, P1: 20})
+    group_state: str = "Stable"
+    """Of the group on the source."""
     created: set[str] = field(default_factory=set)
     seeded: dict[tuple[Side, TopicPartition], int] = field(default_factory=dict)
     lifts: list[Side] = field(default_factory=list)
@@ -339,6 +342,7 @@ class ScriptedWorld:
     ) -> MovedGroups:
         assert "shop" in known
         self._kill.before()
+        moves = group_moves(read_entries(self.ends, self.brokers.records))
         found = []
         for where, offset in self.brokers.group_at.items():
             assert offset <= cut[where]
@@ -352,9 +356,10 @@ class ScriptedWorld:
                     offset + self.brokers.shift,
                     exact=True,
                     present=self.brokers.committed.get(remote),
+                    move=moves.get((GroupId("shop"), remote)),
                 )
             )
-        return MovedGroups({"shop": "Stable"}, {"shop": "Empty"}, tuple(found))
+        return MovedGroups({"shop": self.brokers.group_state}, {"shop": "Empty"}, tuple(found))
 
     def groups_by_checkpoints(self, topics: Collection[MovedTopic], cut: Mapping[TopicPartition, int]) -> MovedGroups:
         copied = {where: CopiedPosition(offset, None) for where, offset in self.brokers.copied.items()}

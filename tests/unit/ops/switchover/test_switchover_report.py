@@ -215,7 +215,7 @@ def test_a_rehearsal_changes_nothing_and_names_each_call() -> None:
     calls = {one.step: one.calls for one in rehearse(world, SwitchoverOptions(SwitchoverKind.PLANNED))[1]}
     assert calls["groups"][0] == (
         "group shop, a.orders-0: ahead; on the target the group continues at 1035, 5 after its position there: it "
-        "would skip them"
+        "would skip them, unless it has read them there"
     )
     data = json.loads(json.dumps(rehearsal_json(world, preflight, steps, "nothing was changed")))
     assert (data["fence"], data["stands"]) == ("acl", "nothing was changed")

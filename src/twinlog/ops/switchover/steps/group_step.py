@@ -24,6 +24,9 @@ COMMITTED, THERE, AHEAD, IN_USE, UNKNOWN, REFUSED = "committed", "there", "ahead
 """The result of an offset: committed now, committed before, the target is further, the target's group has members, the
 place is unknown, or the target refused the offset."""
 
+MOVED = "moved"
+"""The result of an offset that an earlier run committed, and from which the group has read on on the target."""
+
 _EMPTY = frozenset({"", "Empty", "Dead"})
 
 
@@ -37,15 +40,19 @@ class GroupOffsetDecision:
 
 def judge(seen: MovedGroups) -> list[GroupOffsetDecision]:
     """Return the result of each offset; an offset never moves back on the target."""
-    return [GroupOffsetDecision(one, _result(one, seen.target_states.get(one.group, ""))) for one in seen.offsets]
+    return [GroupOffsetDecision(one, _result(one, seen)) for one in seen.offsets]
 
 
-def _result(one: GroupOffset, state: str) -> str:
+def _result(one: GroupOffset, seen: MovedGroups) -> str:
+    if one.move is not None and one.present != one.there:
+        facts = facts_of(one, seen, one.present)
+        if facts.continues_on_target and judge_move(facts).moved:
+            return MOVED
     if one.there is None:
         return UNKNOWN
     if one.present is not None and one.present >= one.there:
         return THERE if one.present == one.there else AHEAD
-    return COMMITTED if state in _EMPTY else IN_USE
+    return COMMITTED if seen.target_states.get(one.group, "") in _EMPTY else IN_USE
 
 
 def began(world: SwitchoverClusters) -> Offsets:
@@ -85,7 +92,12 @@ def verdict_of(
     """
     offset = one.offset
     stands = offset.there if committed else offset.present
-    facts = MoveFacts(
+    return judge_move(facts_of(offset, seen, stands, source_answers=source_answers))
+
+
+def facts_of(offset: GroupOffset, seen: MovedGroups, stands: int | None, *, source_answers: bool = True) -> MoveFacts:
+    """The facts about a group that `stands` at an offset on the target."""
+    return MoveFacts(
         group=GroupId(offset.group),
         source=offset.source,
         remote=offset.target,
@@ -99,8 +111,8 @@ def verdict_of(
         active_on_source=seen.source_states.get(offset.group, "") not in _EMPTY,
         active_on_target=seen.target_states.get(offset.group, "") not in _EMPTY,
         source_answers=source_answers,
+        move=offset.move,
     )
-    return judge_move(facts)
 
 
 def group_data(
@@ -128,7 +140,7 @@ def group_data(
                 "partition": offset.source.partition,
                 "offset": offset.offset,
                 "to_topic": offset.target.topic,
-                "to_offset": offset.there,
+                "to_offset": offset.move.target if result == MOVED and offset.move is not None else offset.there,
                 "exact": offset.exact,
                 "result": result,
                 "refused": why_refused,

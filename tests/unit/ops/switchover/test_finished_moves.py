@@ -1,0 +1,86 @@
+"""A group that read on on the target after a switchover has moved: it counts as no skip anywhere."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+from tests.unit.ops.switchover.machines import A_TO_B, PLANNED, machine
+from tests.unit.ops.switchover.scripted import P0, P1, Brokers, Kill, ScriptedWorld
+from twinlog.model.types import GroupId, TopicName, TopicPartition
+from twinlog.ops.switchover.finished_moves import group_moves
+from twinlog.ops.switchover.journal import JournalEntries, JournalEntry, StepPhase, read_all_waves, read_entries
+from twinlog.ops.switchover.model import SwitchoverDirection, SwitchoverState
+from twinlog.ops.switchover.preflight import rehearse
+from twinlog.ops.switchover.report import markdown, report
+from twinlog.ops.switchover.steps.group_step import MOVED
+
+SHOP = GroupId("shop")
+THERE = TopicPartition(TopicName("a.orders"), 0)
+
+
+def done() -> Brokers:
+    """A finished switchover after which the group has no members left on either cluster."""
+    brokers = Brokers(A_TO_B, keeps_names=False, group_state="Empty")
+    machine(brokers).run(PLANNED)
+    return brokers
+
+
+def entries_of(brokers: Brokers) -> JournalEntries:
+    return read_entries(A_TO_B, brokers.records)
+
+
+def test_the_same_command_again_leaves_a_group_that_read_on_and_counts_nothing() -> None:
+    brokers = done()
+    begun = dict(brokers.committed)
+    for _ in range(3):
+        brokers.committed[THERE] += 7
+        entries = machine(brokers).run(PLANNED)
+        data = report(entries)
+        shop = data["groups"]["shop"]
+        assert (shop["skipped"], shop["repeated"], data["failed"]) == (0, 0, [])
+        assert [one["result"] for one in shop["offsets"]] == [MOVED, "there"]
+        assert "moved before, and read on since" in markdown(data)
+        assert not any("by hand" in line for line in data["next"])
+        lifted = replace(brokers, fenced=False)
+        calls = {one.step: one.calls for one in rehearse(ScriptedWorld(lifted, Kill()), PLANNED)[1]}
+        call, *_ = calls["groups"]
+        assert call == "group shop, a.orders-0: moved"
+    assert brokers.committed == {**begun, THERE: begun[THERE] + 21}
+
+
+def test_a_straggler_that_read_on_on_the_source_is_brought_over() -> None:
+    brokers = done()
+    brokers.group_at = {P0: 35, P1: 20}
+    entries = machine(brokers).run(PLANNED)
+    assert [one["result"] for one in report(entries)["groups"]["shop"]["offsets"]] == ["committed", "there"]
+    assert brokers.committed[THERE] == 35 + brokers.shift
+    moves = group_moves(entries)
+    assert (moves[SHOP, THERE].source, moves[SHOP, THERE].target) == (35, 35 + brokers.shift)
+
+
+def test_only_a_switchover_after_which_producers_may_write_to_the_target_has_moved_groups() -> None:
+    entries = entries_of(done())
+    assert entries.run is not None
+    assert set(group_moves(entries)) == {(SHOP, THERE), (SHOP, TopicPartition(TopicName("a.orders"), 1))}
+    for state, moved in ((SwitchoverState.RUNNING, True), (SwitchoverState.RETURNED, False)):
+        assert bool(group_moves(replace(entries, run=replace(entries.run, state=state)))) is moved
+    early = {key: one for key, one in entries.steps.items() if key != ("open", StepPhase.DONE)}
+    assert not group_moves(replace(entries, steps=early))
+    released = {**entries.steps, ("release", StepPhase.DONE): JournalEntry(1, {})}
+    assert {one.released for one in group_moves(replace(entries, steps=released)).values()} == {True}
+    for result in ("ahead", "in use", "refused", "unknown"):
+        groups = json.loads(json.dumps(entries.done("groups")))
+        for one in groups["groups"]["shop"]["offsets"]:
+            one["result"] = result
+        steps = {**entries.steps, ("groups", StepPhase.DONE): JournalEntry(1, groups)}
+        assert not group_moves(replace(entries, steps=steps)), "its offset there was left as it was"
+
+
+def test_each_wave_of_a_direction_counts_and_no_other_direction() -> None:
+    ends = SwitchoverDirection(A_TO_B.source, A_TO_B.target, "first")
+    brokers = Brokers(ends, keeps_names=False)
+    machine(brokers).run(PLANNED)
+    found = read_all_waves(A_TO_B.source, A_TO_B.target, [*done().records, *brokers.records])
+    assert [one.run and one.run.ends.wave for one in found] == ["", "first"]
+    assert read_all_waves(A_TO_B.target, A_TO_B.source, brokers.records) == []
