@@ -175,7 +175,7 @@ class SwitchoverConductor:
                 if made.undone_by is not None and not stopped and clusters.journal.entries.done("open") is None:
                     raise StopAskedError("a user undoes the switchover")
 
-            machine = claim_machine(clusters, show, take_over=request.take_over)
+            machine = claim_machine(clusters, show, take_over=request.take_over, clock=self._clock)
             try:
                 entries = carry_out(machine, request.mode, request.options)
                 if request.mode is SwitchoverMode.RUN:

@@ -92,8 +92,8 @@ class Scene:
         written = [records.command_record("s->w", command), *records.move_records("s->w", command, [moved])]
         if CONTROL not in self.target.topics.ids:
             self.target.create(CONTROL)
-        for key, value in [*written, records.result_record("s->w", outcome)]:
-            self._put(CONTROL, type("Record", (), {"key": key, "value": value}))
+        for record in [*written, records.result_record("s->w", outcome)]:
+            self._put(CONTROL, type("Record", (), {"key": record[0], "value": record[1]}))
 
     def held(self, at: int, resume_at: int) -> HeldPartition:
         """The partition of `logs`, held for a gap, or for a right if `resume_at` is -1."""
