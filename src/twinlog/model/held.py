@@ -82,8 +82,8 @@ _IDS: dict[str, str] = {
 _WAYS_OUT: dict[HeldReason, str] = {
     "corrupt batch": "repair or delete the batch on the source; its records are not copied until then",
     "transform": "mend the transform, or set errors.tolerance = all to leave the record out",
-    "missing right": "run twinlog acls FILE --missing, which prints the commands that grant it; the partition is then "
-    "copied without a restart",
+    "missing right": "run twinlog acls FILE --missing, which prints the commands that grant it or remove a denial; the "
+    "partition is then copied without a restart",
     "not acknowledged": "the partition is tried again once the target answers",
     "no start": "set auto.offset.reset to earliest or latest",
     "diverged": "keep other producers away from the remote topic and delete it, so that it is created and copied again",

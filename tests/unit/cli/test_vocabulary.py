@@ -57,7 +57,7 @@ SHARED = {
 """The options that several commands share, each with the one form of its value."""
 
 OWN = {
-    "acls": {"--for", "--missing", "--principal"},
+    "acls": {"--for", "--missing", "--principal", "--withdraw"},
     "audit": {"--full", "--html", "--sample", "--was"},
     "canary": {
         *(

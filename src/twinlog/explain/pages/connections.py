@@ -253,8 +253,8 @@ _RIGHT = Area(
             meaning="The login lacks READ, WRITE or DESCRIBE on the topic.",
             impact=ONE_PARTITION_WAITS,
             mend=(
-                "`twinlog acls FILE --missing` prints the commands that grant the right. Copying continues within a "
-                "minute; see [held partitions](held.md#reasons)."
+                "`twinlog acls FILE --missing` prints the commands that grant the right or remove a denial. Copying "
+                "continues within a minute; see [held partitions](held.md#reasons)."
             ),
         ),
         Message(
@@ -265,8 +265,8 @@ _RIGHT = Area(
             meaning="",
             impact="The part of the flow that needs the permission waits; the line names its purpose.",
             mend=(
-                "`twinlog acls FILE --missing` prints the commands that grant it, with `--for COMMAND` for a command; "
-                "see [permissions](security.md#permissions)."
+                "`twinlog acls FILE --missing` prints the commands that grant it or remove a denial, with `--for "
+                "COMMAND` for a command; see [permissions](security.md#permissions)."
             ),
         ),
     ),

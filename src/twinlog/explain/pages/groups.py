@@ -168,10 +168,13 @@ _ACL = Area(
             "TW-ACL-04",
             "Rights are unknown",
             "warning",
-            lines=("`unknown: OPERATIONS on ... of EAST for User:NAME: the login lacks the right to read ACLs, ...`",),
+            lines=(
+                "`unknown: OPERATIONS on ... of EAST for User:NAME: the login lacks the right to read ACLs, ...`",
+                "`the login lacks the right to read ACLs of EAST, so denials and rights on later names ...`",
+            ),
             meaning="`twinlog acls --missing` cannot see whether the principal has these rights.",
             impact=UNAFFECTED,
-            mend="Grant DESCRIBE on the cluster to the login, or apply the lines of `twinlog acls FILE`.",
+            mend="Grant DESCRIBE on the cluster to the login, or apply the printed lines; then run the command again.",
             look=("twinlog acls mm2.properties --missing",),
         ),
         Message(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -27,6 +29,7 @@ from twinlog.ops.running_worker import read_flows_asked
 
 if TYPE_CHECKING:
     from twinlog.model.types import Alias
+    from twinlog.ops.acls.missing import RightsLack
     from twinlog.ops.acls.needs import NeededRight
     from twinlog.settings.flow import ClientSettings
 
@@ -60,6 +63,15 @@ def acls(
     missing: Annotated[
         bool, typer.Option("--missing", help="Ask the clusters, and print only missing and unknown rights.")
     ] = False,
+    withdraw: Annotated[
+        Path | None,
+        typer.Option(
+            "--withdraw",
+            metavar="MM2_FILE",
+            help="Print commands that remove the rights, except for the rights with which MirrorMaker 2 runs MM2_FILE.",
+            show_default=False,
+        ),
+    ] = None,
     principals: Annotated[
         list[str] | None,
         typer.Option(
@@ -86,13 +98,19 @@ def acls(
 
     Example: twinlog acls mm2.properties --missing
 
+    Example: twinlog acls canary/canary.properties --withdraw mm2.properties
+
     Example: twinlog acls --url http://connect-1:8083 --missing
     """
     given = _principals(principals or [])
+    if withdraw is not None and (missing or output not in (RightsFormat.KAFKA_ACLS, RightsFormat.JSON)):
+        raise typer.BadParameter(
+            "it prints commands of Kafka's tools or JSON, and leaves out --missing", param_hint="--withdraw"
+        )
     with ends_if_wrong(WRONG):
         known = read_flows_asked(file, connectors or [], secrets, url, logins, whole=True)
 
-    from twinlog.ops.acls.formats import rights_text, unknown_texts  # noqa: PLC0415 - Kafka's library is slow to import for --help
+    from twinlog.ops.acls.formats import blind_texts, rights_text, unknown_texts  # noqa: PLC0415 - Kafka's library is slow to import for --help
     from twinlog.ops.acls.needs import clients_of, lines_of, needed_rights  # noqa: PLC0415
     from twinlog.ops.acls.rights import USES  # noqa: PLC0415
 
@@ -110,20 +128,28 @@ def acls(
     log_checks()
     with ends_if_wrong(WRONG):
         rights = needed_rights(flows, wanted, known.worker, given)
-    unsure: list[NeededRight] = []
-    if missing:
-        try:
-            rights, unsure = _missing(rights, clients, timeout)
-        except TwinlogError as error:
-            end_with(error)
-    lines, doubtful = lines_of(rights), lines_of(unsure, unknown=True)
-    if lines or doubtful or output is RightsFormat.JSON:
-        typer.echo(rights_text([*lines, *doubtful], output, clients))
+        if withdraw is not None:
+            gone, lost = _withdrawn(rights, withdraw, clients, secrets, given)
+            typer.echo(rights_text([*lines_of(lost), *lines_of(gone, withdrawn=True)], output, clients))
+            return
+    if not missing:
+        typer.echo(rights_text(lines_of(rights), output, clients))
+        return
+    try:
+        found = _missing(rights, clients, timeout)
+    except TwinlogError as error:
+        end_with(error)
+    lines, doubtful = lines_of(found.missing), lines_of(found.unknown, unknown=True)
+    lacking = bool(lines or doubtful or found.denials)
+    if lacking or output is RightsFormat.JSON:
+        typer.echo(rights_text([*lines, *doubtful], output, clients, found.denials))
     else:
         print_note("nothing is missing: every needed right is given")
-    for text in unknown_texts(doubtful):
+    named = {one.cluster for one in doubtful}
+    short = {one.cluster for one in lines} - named
+    for text in [*unknown_texts(doubtful), *blind_texts(one for one in found.blind if one in short)]:
         print_warning_line(f"TW-ACL-04: {text}")
-    if missing and (rights or unsure):
+    if lacking:
         raise typer.Exit(FOUND)
 
 
@@ -138,25 +164,44 @@ def _principals(given: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def _missing(
-    rights: Sequence[NeededRight], clients: Mapping[Alias, ClientSettings], connect_s: float
+def _withdrawn(
+    rights: Sequence[NeededRight],
+    file: Path,
+    clients: Mapping[Alias, ClientSettings],
+    secrets: Path | None,
+    given: Mapping[str, str],
 ) -> tuple[list[NeededRight], list[NeededRight]]:
-    """The missing rights, and the rights that stay unknown. Raises ClusterError."""
+    """The rights that may go beside MirrorMaker 2's file, and rights of MirrorMaker 2 that these rights gave so far."""
+    from twinlog.ops.acls.needs import clients_of, rights_of_mirror_maker, withdrawn_rights  # noqa: PLC0415
+
+    of_mm2 = read_flows_asked(file, [], secrets, None, None, whole=True)
+    theirs = clients_of(of_mm2.flows, of_mm2.worker)
+    # A canary has another alias for a cluster.
+    alias = {
+        there: here
+        for there, client in theirs.items()
+        for here, mine in clients.items()
+        if here == there or client.shares_servers(mine)
+    }
+    known = {str(there): given[here] for there, here in alias.items() if here in given}
+    kept = rights_of_mirror_maker(of_mm2.flows, of_mm2.worker, known)
+    return withdrawn_rights(rights, [replace(one, cluster=alias.get(one.cluster, one.cluster)) for one in kept])
+
+
+def _missing(rights: Sequence[NeededRight], clients: Mapping[Alias, ClientSettings], connect_s: float) -> RightsLack:
+    """The missing and unknown rights, and the denials that take rights away. Raises ClusterError."""
     from twinlog.kafka.admin.cluster import ClusterAdmin  # noqa: PLC0415
-    from twinlog.ops.acls.missing import ClusterJudge, missing_rights  # noqa: PLC0415
+    from twinlog.ops.acls.missing import ClusterJudge, RightsLack, missing_rights  # noqa: PLC0415
 
     by_cluster: dict[Alias, list[NeededRight]] = defaultdict(list)
     for right in rights:
         by_cluster[right.cluster].append(right)
-    missing: list[NeededRight] = []
-    unknown: list[NeededRight] = []
+    found = RightsLack()
     for alias, some in by_cluster.items():
         admin = ClusterAdmin(alias, clients[alias])
         try:
             admin.connect(connect_s)
-            lacking, unsure = missing_rights(some, ClusterJudge(admin))
+            found += missing_rights(some, ClusterJudge(admin))
         finally:
             admin.close()
-        missing += lacking
-        unknown += unsure
-    return missing, unknown
+    return found

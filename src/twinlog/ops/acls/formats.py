@@ -10,10 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any
 
-from twinlog.model.acls import AclOperation, PatternType, ResourceType
+from twinlog.model.acls import ANYWHERE, EVERYBODY, AclOperation, PatternType, ResourceType
 from twinlog.model.topics import listed
 from twinlog.model.types import Alias
-from twinlog.ops.acls.needs import RightLine
+from twinlog.ops.acls.needs import DenialLine, RightLine
 from twinlog.ops.acls.resources import Resource
 from twinlog.settings.flow import ClientSettings
 
@@ -32,17 +32,24 @@ class RightsFormat(StrEnum):
     JSON = "json"
 
 
-def rights_text(lines: Sequence[RightLine], form: RightsFormat, clients: Clients) -> str:
-    """The rights in a form; `clients` has the addresses and logins of the clusters."""
+def rights_text(
+    lines: Sequence[RightLine], form: RightsFormat, clients: Clients, denials: Sequence[DenialLine] = ()
+) -> str:
+    """The rights in a form, and the denials to remove; `clients` has the addresses and logins of the clusters.
+
+    A KafkaUser and Terraform cannot remove an ACL of another origin, so a comment has the command of Kafka's tool.
+    """
     match form:
         case RightsFormat.KAFKA_ACLS:
-            return _commands(lines, clients)
+            return _commands(lines, clients, denials)
         case RightsFormat.STRIMZI:
-            return _kafka_users(lines, clients)
+            way = "remove its rule of type deny from the KafkaUser, or run"
+            return "\n".join(filter(None, [_comments(denials, clients, way), _kafka_users(lines, clients)]))
         case RightsFormat.TERRAFORM:
-            return _terraform(lines)
+            way = "remove its kafka_acl of acl_permission_type Deny, or run"
+            return "\n".join(filter(None, [_comments(denials, clients, way), _terraform(lines)]))
         case RightsFormat.JSON:
-            return json.dumps([_as_json(one) for one in lines], indent=2)
+            return json.dumps([*map(_denial_json, denials), *map(_as_json, lines)], indent=2)
 
 
 def unknown_texts(lines: Iterable[RightLine]) -> list[str]:
@@ -55,8 +62,18 @@ def unknown_texts(lines: Iterable[RightLine]) -> list[str]:
     return [
         f"unknown: {'; '.join(_on(*place, some) for place, some in found.items())} of {cluster} for {principal}: the "
         "login lacks the right to read ACLs, and brokers hide its operations there; grant DESCRIBE on the cluster to "
-        "it, or apply the printed lines: a right may be given twice"
+        "it, or apply the printed lines: a right may be given twice; then run the command again"
         for (cluster, principal), found in names.items()
+    ]
+
+
+def blind_texts(clusters: Iterable[Alias]) -> list[str]:
+    """A sentence for each cluster that hides its ACLs: the operations of brokers show no denial, and no right on names
+    to come."""
+    return [
+        f"the login lacks the right to read ACLs of {cluster}, so denials and rights on later names are hidden; grant "
+        "DESCRIBE on the cluster to it, and run the command again"
+        for cluster in clusters
     ]
 
 
@@ -70,26 +87,41 @@ def _shown(place: Resource) -> str:
 
 
 def command_of(one: RightLine, clients: Clients) -> str:
-    """The command of Kafka's kafka-acls.sh that gives a right."""
-    client = clients[one.cluster]
+    """The command of Kafka's kafka-acls.sh that gives a right, or removes the ACL of a withdrawn right."""
+    change = ["--remove", "--force"] if one.withdrawn else ["--add"]
+    change += ["--allow-principal", one.principal]
+    return shlex.join([*_tool(one.cluster, clients), *change, *_place_of(one.resource, one.operations)])
+
+
+def removal_of(one: DenialLine, clients: Clients) -> str:
+    """The command of Kafka's kafka-acls.sh that removes a denial, without a question."""
+    acl = one.acl
+    change = ["--remove", "--force", "--deny-principal", acl.principal]
+    change += [] if acl.host == ANYWHERE else ["--deny-host", acl.host]
+    place = Resource(ResourceType(acl.resource), acl.name, PatternType(acl.pattern))
+    return shlex.join([*_tool(one.cluster, clients), *change, *_place_of(place, [AclOperation(acl.operation)])])
+
+
+def _tool(cluster: Alias, clients: Clients) -> list[str]:
+    client = clients[cluster]
     words = ["kafka-acls.sh", "--bootstrap-server", ",".join(client.bootstrap_servers)]
-    if client.security_protocol != "PLAINTEXT":
-        words += ["--command-config", admin_file(one.cluster)]
-    words += ["--add", "--allow-principal", one.principal]
-    for operation in one.operations:
+    return words if client.security_protocol == "PLAINTEXT" else [*words, "--command-config", admin_file(cluster)]
+
+
+def _place_of(resource: Resource, operations: Iterable[AclOperation]) -> list[str]:
+    words = []
+    for operation in operations:
         words += ["--operation", _pascal(operation)]
-    match one.resource.kind:
+    match resource.kind:
         case ResourceType.CLUSTER:
             words.append("--cluster")
         case ResourceType.GROUP:
-            words += ["--group", one.resource.name]
+            words += ["--group", resource.name]
         case ResourceType.TRANSACTIONAL_ID:
-            words += ["--transactional-id", one.resource.name]
+            words += ["--transactional-id", resource.name]
         case _:
-            words += ["--topic", one.resource.name]
-    if one.resource.pattern == PatternType.PREFIXED:
-        words += ["--resource-pattern-type", "prefixed"]
-    return shlex.join(words)
+            words += ["--topic", resource.name]
+    return words if resource.pattern != PatternType.PREFIXED else [*words, "--resource-pattern-type", "prefixed"]
 
 
 def admin_file(cluster: Alias) -> str:
@@ -97,15 +129,44 @@ def admin_file(cluster: Alias) -> str:
     return f"{cluster}-admin.properties"
 
 
-def _commands(lines: Sequence[RightLine], clients: Clients) -> str:
+def _reason(one: DenialLine) -> str:
+    """A comment about a denial: the right that it takes away, and the logins that it concerns."""
+    if one.fence:
+        return f"# {one.acl} is a fence, which twinlog itself removes; it takes {one.taken}"
+    everybody = "; it concerns every login" if one.acl.principal == EVERYBODY else ""
+    return f"# {one.acl} takes {one.taken}, whatever an ALLOW gives{everybody}"
+
+
+def _removals(denials: Iterable[DenialLine], clients: Clients) -> list[str]:
+    return [text for one in denials for text in (_reason(one), *([] if one.fence else [removal_of(one, clients)]))]
+
+
+def _comments(denials: Iterable[DenialLine], clients: Clients, way: str) -> str:
+    return "\n".join(
+        text
+        for one in denials
+        for text in (
+            f"# cluster {one.cluster}",
+            _reason(one),
+            *([] if one.fence else [f"# {way}", f"# {removal_of(one, clients)}"]),
+        )
+    )
+
+
+def _commands(lines: Sequence[RightLine], clients: Clients, denials: Sequence[DenialLine]) -> str:
     found: list[str] = []
-    for cluster, some in _by_cluster(lines).items():
+    rights = _by_cluster(lines)
+    for cluster in dict.fromkeys([*(one.cluster for one in denials), *rights]):
         if found:
             found.append("")
-        principals = ", ".join(dict.fromkeys(one.principal for one in some))
+        some = rights.get(cluster, [])
+        removed = [one for one in denials if one.cluster == cluster]
+        names = [*(one.principal for one in some), *(one.acl.principal for one in removed)]
+        principals = ", ".join(dict.fromkeys(names))
         found.append(f"# cluster {cluster}: the rights of {principals}")
         if clients[cluster].security_protocol != "PLAINTEXT":
             found.append(f"# {admin_file(cluster)} has the login of an administrator of {cluster}")
+        found += _removals(removed, clients)
         found += [command_of(one, clients) for one in some if not one.unknown]
         unknown = [command_of(one, clients) for one in some if one.unknown]
         found += [_UNKNOWN, *unknown] if unknown else []
@@ -205,6 +266,26 @@ def _as_json(one: RightLine) -> dict[str, Any]:
         "operations": [operation.name for operation in one.operations],
         "why": one.why,
         "unknown": one.unknown,
+        "permission": "ALLOW",
+        "host": ANYWHERE,
+        "change": "remove" if one.withdrawn else "add",
+    }
+
+
+def _denial_json(one: DenialLine) -> dict[str, Any]:
+    acl = one.acl
+    return {
+        "cluster": one.cluster,
+        "principal": acl.principal,
+        "resource_type": ResourceType(acl.resource).name,
+        "name": acl.name,
+        "pattern_type": PatternType(acl.pattern).name,
+        "operations": [AclOperation(acl.operation).name],
+        "why": f"takes {one.taken}",
+        "unknown": False,
+        "permission": "DENY",
+        "host": acl.host,
+        "change": "wait for twinlog" if one.fence else "remove",
     }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from twinlog.errors import RefusedError
 from twinlog.kafka.admin.acls import describe_acls
@@ -11,6 +11,7 @@ from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.admin.groups import GroupAdmin
 from twinlog.kafka.admin.topics import describe_cluster, describe_topics, find_unlisted_topics
 from twinlog.kafka.net.connections import principal as principal_of
+from twinlog.mirror.topics.fence_notes import fences_on
 from twinlog.model.acls import (
     ANYWHERE,
     EVERYBODY,
@@ -19,12 +20,13 @@ from twinlog.model.acls import (
     AclPermissionType,
     PatternType,
     ResourceType,
+    TopicAcl,
     includes,
 )
 from twinlog.model.groups import GROUPS_TOPIC
 from twinlog.model.topics import DescribedTopic, Topic
-from twinlog.model.types import GroupId, TopicName
-from twinlog.ops.acls.needs import NeededRight
+from twinlog.model.types import Alias, GroupId, TopicName
+from twinlog.ops.acls.needs import DenialLine, NeededRight, denial_of
 from twinlog.ops.acls.resources import Resource
 
 
@@ -44,6 +46,7 @@ class ClusterJudge:
         self.unguarded = False
         """Whether the cluster lacks an authorizer, so that every right is given."""
         self._operations = admin.call(describe_cluster, admin.client).operations
+        self._fences: set[TopicAcl] | None = None
         self._topics: dict[TopicName, DescribedTopic] = {}
         try:
             self.acls = admin.call(describe_acls, admin.client)
@@ -61,6 +64,30 @@ class ClusterJudge:
         if self.acls is not None:
             return allowed(self.acls, right)
         return self._reported(right) if right.principal == self.login else None
+
+    @property
+    def is_blind(self) -> bool:
+        """Whether the login that asks may read no ACLs, so that denials and rights to come are out of sight."""
+        return self.acls is None and not self.unguarded and AclOperation.CLUSTER_ACTION not in (self._operations or ())
+
+    def denials(self, right: NeededRight) -> list[Acl]:
+        """The ACLs that take a right away; an ALLOW has no effect beside them."""
+        if self.acls is None or self.gives(right):
+            return []
+        return [acl for acl in self.acls if takes_away(acl, right)]
+
+    def lacks(self, right: NeededRight) -> bool:
+        """Whether a right that the cluster does not give lacks an ALLOW, too."""
+        return self.acls is None or not granted(self.acls, right)
+
+    def raised(self, acl: Acl) -> bool:
+        """Whether an ACL is of a fence, which twinlog removes; False if the notes of fences are hidden."""
+        if self._fences is None:
+            try:
+                self._fences = fences_on(self._admin)
+            except RefusedError:
+                self._fences = set()
+        return acl.resource == ResourceType.TOPIC and acl.of_topic in self._fences
 
     def _reported(self, right: NeededRight) -> bool | None:
         known: list[frozenset[int] | None]
@@ -135,14 +162,41 @@ def _meets(acl: Acl, resource: Resource) -> bool:
     return place.covers(resource) or resource.covers(place)
 
 
-def missing_rights(rights: Collection[NeededRight], judge: ClusterJudge) -> tuple[list[NeededRight], list[NeededRight]]:
-    """The missing rights, and the rights that stay unknown."""
+@dataclass(frozen=True, slots=True)
+class RightsLack:
+    """The missing rights of clusters, the rights that stay unknown, and the denials that take rights away.
+
+    `blind` are clusters that hide their ACLs from the login.
+    """
+
+    missing: tuple[NeededRight, ...] = ()
+    unknown: tuple[NeededRight, ...] = ()
+    denials: tuple[DenialLine, ...] = ()
+    blind: tuple[Alias, ...] = ()
+
+    def __add__(self, other: RightsLack) -> RightsLack:
+        return RightsLack(
+            self.missing + other.missing,
+            self.unknown + other.unknown,
+            self.denials + other.denials,
+            self.blind + other.blind,
+        )
+
+
+def missing_rights(rights: Collection[NeededRight], judge: ClusterJudge) -> RightsLack:
+    """The rights that a cluster keeps from principals, and the reasons. `rights` are of this cluster."""
     missing: list[NeededRight] = []
     unknown: list[NeededRight] = []
+    denied: dict[Acl, list[NeededRight]] = {}
     for right in rights:
         gives = judge.gives(right)
         if gives is None:
             unknown.append(right)
         elif not gives:
-            missing.append(right)
-    return missing, unknown
+            for acl in judge.denials(right):
+                denied.setdefault(acl, []).append(right)
+            if judge.lacks(right):
+                missing.append(right)
+    denials = [denial_of(acl, some, fence=judge.raised(acl)) for acl, some in sorted(denied.items())]
+    blind = {right.cluster for right in rights} if judge.is_blind else ()
+    return RightsLack(tuple(missing), tuple(unknown), tuple(denials), tuple(blind))

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from twinlog.errors import ConfigError
 from twinlog.kafka.net.connections import principal as principal_of
 from twinlog.mistakes import ConfigProblem
-from twinlog.model.acls import ANYWHERE, IMPLIED, Acl, AclOperation, AclPermissionType, ResourceType
+from twinlog.model.acls import ANYWHERE, IMPLIED, Acl, AclOperation, AclPermissionType, ResourceType, includes
 from twinlog.model.types import Alias
 from twinlog.ops.acls.resources import Resource
-from twinlog.ops.acls.rights import ROWS, Login, Side
+from twinlog.ops.acls.rights import ROWS, Login, RightRow, Side
 from twinlog.settings.flow import ClientSettings, ExactlyOnce, FlowSettings
 from twinlog.settings.worker import GroupSettings, WorkerSettings
 
@@ -38,7 +38,7 @@ class NeededRight:
 class RightLine:
     """Operations of a principal on the same resources: a line of output.
 
-    Brokers hide from the login that asks whether `unknown` operations are given.
+    Brokers hide from the login that asks whether `unknown` operations are given. A `withdrawn` line removes its ACLs.
     """
 
     cluster: Alias
@@ -47,6 +47,29 @@ class RightLine:
     operations: tuple[AclOperation, ...]
     why: str = ""
     unknown: bool = False
+    withdrawn: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DenialLine:
+    """An ACL that takes rights away, so that an ALLOW of the rights has no effect.
+
+    `taken` names the rights and their principals. twinlog itself removes a denial of its `fence`.
+    """
+
+    cluster: Alias
+    acl: Acl
+    taken: str
+    fence: bool = False
+
+
+def denial_of(acl: Acl, rights: Sequence[NeededRight], *, fence: bool) -> DenialLine:
+    """The line of a denial of `rights`, which are of the same cluster."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for one in rights:
+        found[one.principal].append(one.operation.name)
+    taken = [f"{', '.join(dict.fromkeys(names))} from {who}" for who, names in found.items()]
+    return DenialLine(rights[0].cluster, acl, " and ".join(taken), fence)
 
 
 _Rights = dict[tuple[Resource, AclOperation], list[str]]
@@ -63,11 +86,47 @@ def needed_rights(
     `principals` has the principal of a cluster's logins, as an operator names it. Raises ConfigError if only the
     brokers know a principal.
     """
-    given = principals or {}
+    rows = [row for row in ROWS if not set(uses).isdisjoint(row.uses)]
+    return _rights(flows, rows, worker if "run" in uses else None, principals or {})
+
+
+def rights_of_mirror_maker(
+    flows: Sequence[FlowSettings], worker: WorkerSettings | None = None, principals: Mapping[str, str] | None = None
+) -> list[NeededRight]:
+    """The rights that MirrorMaker 2 needs for the flows, as `needed_rights` has them for twinlog."""
+    return _rights(flows, [row for row in ROWS if row.mm2], worker, principals or {})
+
+
+def withdrawn_rights(
+    rights: Iterable[NeededRight], kept: Collection[NeededRight]
+) -> tuple[list[NeededRight], list[NeededRight]]:
+    """The rights that may go while `kept` are needed, and those of `kept` that another right gave so far."""
+    given = list(rights)
+    gone = [one for one in given if not any(includes(keep.as_acl, one.as_acl) for keep in _of(kept, one))]
+    have = {(one.cluster, one.as_acl) for one in given}
+    lost = [
+        keep
+        for keep in kept
+        if (keep.cluster, keep.as_acl) not in have
+        and any(one.cluster == keep.cluster and includes(one.as_acl, keep.as_acl) for one in gone)
+    ]
+    return gone, lost
+
+
+def _of(rights: Iterable[NeededRight], other: NeededRight) -> Iterable[NeededRight]:
+    return (one for one in rights if one.cluster == other.cluster)
+
+
+def _rights(
+    flows: Sequence[FlowSettings],
+    rows: Sequence[RightRow],
+    worker: WorkerSettings | None,
+    given: Mapping[str, str],
+) -> list[NeededRight]:
     found: dict[tuple[Alias, str], _Rights] = defaultdict(dict)
     for flow in flows:
-        for row in ROWS:
-            if set(uses).isdisjoint(row.uses) or not row.when(flow):
+        for row in rows:
+            if not row.when(flow):
                 continue
             cluster = flow.source if row.side == "source" else flow.target
             for who in dict.fromkeys(
@@ -75,7 +134,7 @@ def needed_rights(
             ):
                 for place in row.places(flow):
                     _add(found[cluster, who], place, row.operations, row.why)
-    if worker is not None and worker.group is not None and "run" in uses:
+    if worker is not None and worker.group is not None:
         cluster = _cluster_of(worker, flows)
         _add_worker(found[cluster, _principal(cluster, worker.client, given)], worker.group, worker.exactly_once)
     return sorted(
@@ -86,14 +145,18 @@ def needed_rights(
     )
 
 
-def lines_of(rights: Iterable[NeededRight], *, unknown: bool = False) -> list[RightLine]:
+def lines_of(rights: Iterable[NeededRight], *, unknown: bool = False, withdrawn: bool = False) -> list[RightLine]:
     """The rights with the operations on the same resources joined, each cluster by itself."""
     found: dict[tuple[Alias, str, Resource], list[NeededRight]] = defaultdict(list)
     for one in rights:
         found[one.cluster, one.principal, one.resource].append(one)
     return [
         RightLine(
-            *key, tuple(one.operation for one in some), "; ".join(dict.fromkeys(one.why for one in some)), unknown
+            *key,
+            tuple(one.operation for one in some),
+            "; ".join(dict.fromkeys(one.why for one in some)),
+            unknown,
+            withdrawn,
         )
         for key, some in sorted(found.items())
     ]

@@ -92,7 +92,7 @@ class RightRow:
     """Operations on resources of a side that the commands in `uses` need.
 
     `on` names the resources in the documents, for a flow east->west, and `why` is the purpose there. A flow needs the
-    row if `when` is true. `logins` are the logins that use it.
+    row if `when` is true. `logins` are the logins that use it. MirrorMaker 2 needs rows with `mm2`, too.
     """
 
     side: Side
@@ -103,6 +103,7 @@ class RightRow:
     when: Callable[[FlowSettings], bool]
     logins: tuple[Login, ...] = ("admin",)
     uses: tuple[str, ...] = ("run",)
+    mm2: bool = False
 
 
 def _copies_transactions(flow: FlowSettings) -> bool:
@@ -122,8 +123,9 @@ RUN_ROWS = (
         mirrored_topics,
         _enabled,
         _BOTH,
+        mm2=True,
     ),
-    RightRow("source", "mirrored topics", (_SETTINGS,), "settings of remote topics", mirrored_topics, copies),
+    RightRow("source", "mirrored topics", (_SETTINGS,), "settings of remote topics", mirrored_topics, copies, mm2=True),
     RightRow(
         "source",
         "cluster",
@@ -131,6 +133,7 @@ RUN_ROWS = (
         "ACLs, unless `sync.topic.acls.enabled = false`",
         cluster,
         lambda flow: flow.copies and flow.sync_topic_acls_interval_s is not None,
+        mm2=True,
     ),
     RightRow(
         "source",
@@ -140,6 +143,7 @@ RUN_ROWS = (
         syncs_topic,
         _syncs_on("source"),
         _BOTH,
+        mm2=True,
     ),
     RightRow(
         "source",
@@ -157,6 +161,7 @@ RUN_ROWS = (
         "committed offsets; the flow sees only groups with this right",
         followed_groups,
         follows,
+        mm2=True,
     ),
     RightRow(
         "source",
@@ -174,6 +179,7 @@ RUN_ROWS = (
         remote_topics,
         copies,
         ("data",),
+        mm2=True,
     ),
     RightRow(
         "target",
@@ -211,6 +217,7 @@ RUN_ROWS = (
         remote_topics,
         _enabled,
         _BOTH,
+        mm2=True,
     ),
     RightRow(
         "target",
@@ -219,6 +226,7 @@ RUN_ROWS = (
         "creating topics, adding partitions, reading the topics' limits",
         remote_topics,
         copies,
+        mm2=True,
     ),
     RightRow(
         "target",
@@ -227,6 +235,7 @@ RUN_ROWS = (
         "settings, unless `sync.topic.configs.enabled = false`",
         remote_topics,
         lambda flow: flow.copies and flow.sync_topic_configs_interval_s is not None,
+        mm2=True,
     ),
     RightRow(
         "target",
@@ -235,6 +244,7 @@ RUN_ROWS = (
         "ACLs, unless `sync.topic.acls.enabled = false`",
         cluster,
         lambda flow: flow.copies and flow.sync_topic_acls_interval_s is not None,
+        mm2=True,
     ),
     RightRow(
         "target",
@@ -252,6 +262,7 @@ RUN_ROWS = (
         own_topics,
         lambda flow: flow.kind != "heartbeat",
         _BOTH,
+        mm2=True,
     ),
     RightRow(
         "target",
@@ -268,6 +279,7 @@ RUN_ROWS = (
         "electing the process that runs the flow",
         flow_group,
         _groups_of_flow,
+        mm2=True,
     ),
     RightRow(
         "target",
@@ -285,6 +297,7 @@ RUN_ROWS = (
         transactions,
         lambda flow: flow.copies and flow.exactly_once != "disabled",
         _BOTH,
+        mm2=True,
     ),
     RightRow(
         "target",
@@ -302,6 +315,7 @@ RUN_ROWS = (
         "checkpoints (READ to continue from the existing checkpoints), heartbeats",
         reports,
         lambda flow: True,
+        mm2=True,
     ),
     RightRow(
         "target",
@@ -310,6 +324,7 @@ RUN_ROWS = (
         "committing their offsets, with `sync.group.offsets.enabled`; READ on the remote topics too",
         followed_groups,
         lambda flow: follows(flow) and flow.sync_group_offsets_interval_s is not None,
+        mm2=True,
     ),
 )
 """The rights of a process that runs flows."""

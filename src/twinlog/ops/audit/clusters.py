@@ -196,7 +196,7 @@ def _problem(plan: FlowPlan, problem: Problem) -> Finding:
     """The way out of most problems is the last part of their text."""
     text, _, way = problem.text.rpartition("; ")
     if problem.kind == "permission":
-        text, way = problem.text, "`twinlog acls FILE --missing` prints the commands that grant it"
+        text, way = problem.text, "`twinlog acls FILE --missing` prints the commands that grant it or remove a denial"
     elif not text:
         text, way = problem.text, "mend it before the first run; `twinlog plan` shows it, too"
     text = f"a run of twinlog would stop, or skip a part ({problem.kind}): {text}"

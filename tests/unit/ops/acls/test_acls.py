@@ -336,7 +336,8 @@ def test_unknown_rights_are_a_line_for_each_cluster_and_principal() -> None:
         ),
         "unknown: READ on topic a of west for User:other",
     ]
-    assert all(text.endswith(" to it, or apply the printed lines: a right may be given twice") for text in found)
+    end = " to it, or apply the printed lines: a right may be given twice; then run the command again"
+    assert all(text.endswith(end) for text in found)
 
 
 @pytest.mark.parametrize("form", list(RightsFormat))

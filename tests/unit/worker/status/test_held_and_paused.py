@@ -131,8 +131,8 @@ def test_it_is_held_until_it_is_copied_past_its_offset(caplog: pytest.LogCapture
     scene.pass_by(1)
     lacks = "cluster south: anonymous lacks WRITE on topic north.shop"
     way_out = (
-        "run twinlog acls FILE --missing, which prints the commands that grant it; the partition is then copied "
-        "without a restart"
+        "run twinlog acls FILE --missing, which prints the commands that grant it or remove a denial; the "
+        "partition is then copied without a restart"
     )
     assert [record.message for record in caplog.records] == [
         f"TW-RIGHT-01: north->south: shop-0 is held at source offset 5: {lacks}; {way_out}",
