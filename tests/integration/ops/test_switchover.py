@@ -46,6 +46,7 @@ TO_WEST = ("--from", "east", "--to", "west", "--wave", "names stay")
 TO_EAST = ("--from", "west", "--to", "east", "--wave", "names stay")
 WRITER, MIRROR = "connect", "mirrormaker"
 NOBODY = "127.0.0.1:1"
+CHECKPOINTS = "east.checkpoints.internal"
 PARTITIONS = 2
 QUICK = {"quota.window.num": "3", "group.initial.rebalance.delay.ms": "0"}
 
@@ -441,8 +442,9 @@ def test_there_and_back_where_names_stay(
     produce(east, topic, numbered(5, start=3000))
     stood = Checkpoint(GroupId(group), TopicName(topic), 1, SourceOffset(0), TargetOffset(0))
     late = Checkpoint(GroupId(f"{group}-late"), TopicName(topic), 0, SourceOffset(30), TargetOffset(30))
-    create_topic(west, "east.checkpoints.internal", config={"cleanup.policy": "compact"})
-    produce(west, "east.checkpoints.internal", [NewRecord(one.value, one.key) for one in (stood, late)])
+    if CHECKPOINTS not in topics(west):
+        create_topic(west, CHECKPOINTS, config={"cleanup.policy": "compact"})
+    produce(west, CHECKPOINTS, [NewRecord(one.value, one.key) for one in (stood, late)])
     lost = commands.file("east->west", identity=True, east_is_lost=True)
     told = commands.run("switchover", lost, *TO_WEST, "--emergency")
     assert "Emergency switchover east -> west: done" in told
@@ -458,6 +460,63 @@ def test_there_and_back_where_names_stay(
     assert sum(ends(east, topic)) == sum(ends(west, topic)) + 5
     tail = commands.report(path)["tail"][topic]
     assert sum(end - first for first, end in tail.values()) == 5
+
+
+@pytest.mark.scenario
+def test_an_emergency_knows_its_groups_and_fences_the_source_once_that_is_back(
+    pair: tuple[KafkaCluster, KafkaCluster], commands: Commands, topic_name: str
+) -> None:
+    east, west = pair
+    topic, remote, group = topic_name, f"east.{topic_name}", f"g-{topic_name}"
+    create_topic(east, topic, PARTITIONS)
+    create_acls(east, producer_rights(topic))
+    rights = acls(east)
+    produce(east, topic, numbered(200))
+    file, lost = commands.file("east->west"), commands.file("east->west", east_is_lost=True)
+    copy_what_is_there(file, "east->west")
+    end = ends(west, remote)[0]
+    # MirrorMaker 2 would have translated 30 to an earlier offset.
+    checkpoint = Checkpoint(GroupId(group), TopicName(remote), 0, SourceOffset(30), TargetOffset(5))
+    if CHECKPOINTS not in topics(west):
+        create_topic(west, CHECKPOINTS, config={"cleanup.policy": "compact"})
+    produce(west, CHECKPOINTS, [NewRecord(checkpoint.value, checkpoint.key)])
+    emergency = ("--from", "east", "--to", "west", "--wave", "lost", "--emergency")
+    why = (
+        "the last checkpoint is of 30, and on the target the group continues at 30: it repeats the records that it "
+        f"read on the source after the checkpoint, up to {end - 30} records"
+    )
+    text = commands.run("switchover", lost, *emergency, "--dry-run")
+    assert f"commit for group {group} on west: {remote}-0 at 30; {why}" in text, text
+    path = commands.home / "lost"
+    text = commands.run("switchover", lost, *emergency, "--report", path)
+    # The clock of the command has the wait for the silent cluster.
+    assert float(text.split(" s  check ")[0].split()[-1]) > 10, text
+    report = commands.report(path)
+    assert stands(west, group, remote)[0] == 30
+    assert [report["groups"][group][name] for name in ("skipped", "repeated")] == [0, end - 30]
+    assert "by hand" not in "".join(report["next"])
+    assert any("producers on east stay unfenced" in line for line in report["next"])
+
+    # East is back; the group had read on there, and the flow copies what was left.
+    commit_offsets(east, {group: {(topic, 0): 40}})
+    produce(east, topic, numbered(10, start=1000))
+    copy_what_is_there(file, "east->west")
+    for _ in range(2):
+        began = time.monotonic()
+        commands.run("switchover", file, *emergency, "--report", path)
+        assert time.monotonic() - began < 60
+        again = commands.report(path)
+        assert again["run"] == report["run"]
+        assert "unfenced" not in json.dumps(again)
+        assert any("producers stay fenced on east" in line for line in again["next"])
+        assert [one.name for one in acls(east) if one.permission == "DENY"] == [topic]
+        assert stands(west, group, remote)[0] == 40
+        assert [again["groups"][group][name] for name in ("skipped", "repeated")] == [0, 0]
+        times = {one["step"]: one["done"] for one in report["steps"] if one["step"] not in ("fence", "groups")}
+        assert {one["step"]: one["done"] for one in again["steps"] if one["step"] in times} == times
+        assert all(one["seconds"] < 30 for one in again["steps"])
+    commands.run("switchover", file, *emergency[:-1], "--release")
+    assert acls(east) == rights
 
 
 def test_a_flow_that_does_not_run_is_an_obstacle_and_is_waited_for_until_the_timeout(

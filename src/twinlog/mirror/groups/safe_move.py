@@ -363,6 +363,8 @@ def _late(facts: MoveFacts, resumes: TargetOffset, records: int) -> Reason:
 def _without_source(facts: MoveFacts) -> MoveVerdict:
     """Return the verdict from the target's facts alone: the source is silent about the group's offset."""
     where, checkpoint = facts.resumes, facts.checkpoint_target
+    if where is not None and facts.committed is not None and facts.translated is not None and where <= facts.translated:
+        return _since_checkpoint(facts, where)
     if where is None:
         text = (
             "the source is silent about the committed offset of the group, and the target lacks an offset of the group"
@@ -378,6 +380,19 @@ def _without_source(facts: MoveFacts) -> MoveVerdict:
             f"{facts.checkpoint_source}, {checkpoint} on the target, where the group continues at {where}"
         )
     return _unknown(Obstacle.SOURCE_SILENT, text)
+
+
+def _since_checkpoint(facts: MoveFacts, where: TargetOffset) -> MoveVerdict:
+    """Return the verdict on a group that continues at, or before, the place of its last checkpoint."""
+    left = _left_on_target(facts)
+    if left == 0:
+        return MoveVerdict()
+    most = "" if left is None else f", up to {counted(left, 'record')}"
+    text = (
+        f"the last checkpoint is of {facts.committed}, and on the target the group continues at {where}: it repeats "
+        f"the records that it read on the source after the checkpoint{most}"
+    )
+    return MoveVerdict((Reason(Obstacle.SOURCE_SILENT, text),), left, 0)
 
 
 def _unknown(obstacle: Obstacle, text: str) -> MoveVerdict:

@@ -80,6 +80,10 @@ class Translator:
         if self._need_syncs:
             self.read_syncs()
 
+    def refresh_maps(self) -> None:
+        """Read only the maps, and so only the target. Raises as `refresh` does."""
+        self._stored.read()
+
     def read_syncs(self) -> None:
         """Read offset syncs that were written since the last call. Raises ClusterError."""
         self.looked_at_syncs = self._need_syncs = True
@@ -114,6 +118,18 @@ class Translator:
         if self._is_recreated(partition):
             return Translation(TargetOffset(0), False, "start")
         return self._translate(partition, offset, _TO_TARGET)
+
+    def by_map(self, partition: TopicPartition, offset: SourceOffset) -> Translation[TargetOffset] | None:
+        """The same by the exact map alone, which needs no source; None if the partition lacks a map.
+
+        Raises ClusterError if the target is silent.
+        """
+        if self._is_recreated(partition):
+            return Translation(TargetOffset(0), False, "start")
+        with self._lock:
+            known = self._maps.map(partition)
+            found = None if known is None else known.to_target(offset)
+        return None if found is None else Translation(found.offset, found.exact)
 
     def _is_recreated(self, partition: TopicPartition) -> bool:
         """Whether the remote topic of a partition was deleted and created again since the last copy.

@@ -178,6 +178,10 @@ class LiveClusters:
     def clock(self) -> Clock:
         return self.target.clock
 
+    @property
+    def source_answers(self) -> bool:
+        return self._source_error is None
+
     def now_ms(self) -> int:
         return wall_ms(self.target.clock)
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
-from twinlog.errors import ClusterError
+from twinlog.errors import ClusterError, RefusedError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.admin.groups import GroupAdmin
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.retry import SWITCHOVER_GROUPS
 from twinlog.mirror.offsets.translator import Translator
+from twinlog.mirror.records import Checkpoint
 from twinlog.mirror.topology.plugins import group_filter_of, policy_of
 from twinlog.model.groups import CommittedOffset, GroupListing, GroupOffsets
 from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicName, TopicPartition
@@ -208,21 +210,43 @@ class SwitchoverGroups:
 
     def by_checkpoints(self, topics: Collection[MovedTopic], cut: Mapping[TopicPartition, int]) -> MovedGroups:
         """See `SwitchoverClusters.groups_by_checkpoints`."""
+        with suppress(RefusedError):
+            self._forward.refresh_maps()
+        checkpoints = list(self._proofs.read_checkpoints())
+        ends = self._target.offsets({one.remote for one in checkpoints}, latest=True)
         found = []
-        for checkpoint in self._proofs.read_checkpoints():
+        for checkpoint in checkpoints:
             upstream = self._policy.source_topic(self._flow.source_name, checkpoint.remote.topic)
             here = TopicPartition(upstream or checkpoint.remote.topic, checkpoint.remote.partition)
+            place = self._checkpointed(here, checkpoint)
             found.append(
                 GroupOffset(
                     checkpoint.group,
                     here,
                     checkpoint.upstream,
                     checkpoint.remote,
-                    checkpoint.downstream,
+                    place.offset,
+                    place.exact,
                     metadata=checkpoint.metadata,
+                    past_copies=place.past,
+                    target_end=ends.get(checkpoint.remote),
                 )
             )
-        return self._with_target({GroupId(one.group): None for one in found}, found, {}, topics, cut)
+        groups = {GroupId(one.group): None for one in found}
+        return replace(self._with_target(groups, found, {}, topics, cut), source_answers=False)
+
+    def _checkpointed(self, where: TopicPartition, checkpoint: Checkpoint) -> GroupPlace:
+        """The place of a checkpoint by the map on the target, as far as it knows the offset."""
+        known = self._forward.by_map(where, checkpoint.upstream)
+        if known is None:
+            return GroupPlace(checkpoint.remote, checkpoint.downstream, False)
+        if known.exact or known.by == "start":
+            return GroupPlace(checkpoint.remote, known.offset, known.exact)
+        past = self._forward.past_copies(where, checkpoint.upstream)
+        # A checkpoint past all copies of the records before it is of an earlier log.
+        later = past is not None and checkpoint.downstream > past
+        least = known.offset if later else max(known.offset, checkpoint.downstream)
+        return GroupPlace(checkpoint.remote, least, False, past=past)
 
     def _with_target(
         self,
@@ -279,6 +303,7 @@ class SwitchoverGroups:
                 there,
                 None if there in unknown else ends[there],
                 exact=there not in unknown,
+                target_end=ends.get(there),
             )
             for group, name in sorted(reads)
             for number in range(new[name].partitions)

@@ -32,7 +32,14 @@ from twinlog.ops.switchover.model import (
     TooLongError,
     UnderWayError,
 )
-from twinlog.ops.switchover.steps.step import EarlierStep, Journal, Show, StepContext, SwitchoverClusters
+from twinlog.ops.switchover.steps.step import (
+    EarlierStep,
+    Journal,
+    Show,
+    StepContext,
+    SwitchoverClusters,
+    silent_note,
+)
 from twinlog.ops.switchover.steps.steps import ORDER, STEPS, lift
 from twinlog.ops.switchover.steps.waiting import ends_of, spans
 
@@ -82,7 +89,10 @@ class SwitchoverMachine:
             return self._journal.entries
         if run is not None and run.state is SwitchoverState.DONE and not self._is_over(run, emergency=emergency):
             self._require_same("from", "to", "topics")
-            self._sync_again(self._owned(run), emergency=emergency)
+            run = self._owned(run)
+            if emergency:
+                self._fence_returned_source(run)
+            self._sync_again(run, emergency=emergency)
             return self._journal.entries
         lost = (
             emergency
@@ -205,6 +215,32 @@ class SwitchoverMachine:
                 [begun, JournalLine("groups", StepPhase.DONE, JournalEntry(self._world.now_ms(), result))]
             )
 
+    def _fence_returned_source(self, run: SwitchoverRun) -> None:
+        """Raise the fence that an emergency had to leave out, if the source answers now; its other steps stay done."""
+        entries, world = self._journal.entries, self._world
+        begun, done = entries.begun("fence") or {}, entries.done("fence")
+        if not world.source_answers or (done is not None and "left" not in done):
+            return
+        lines = [JournalLine("fence", StepPhase.DONE, None)]
+        context = StepContext(world, run.options, entries, self._show, self._confirming(run))
+        self._show("fence", STEPS["fence"].words)
+        if not begun or "left" in begun:
+            plan = self._tried("fence", STEPS["fence"].begin, context)
+            lines.append(JournalLine("fence", StepPhase.BEGUN, JournalEntry(world.now_ms(), plan)))
+        self._journal.write(lines)
+        context.entries = self._journal.entries
+        result = self._tried("fence", STEPS["fence"].act, context)
+        if isinstance(result, EarlierStep):
+            return
+        lines = [JournalLine("fence", StepPhase.DONE, JournalEntry(world.now_ms(), result))]
+        if "left" not in result:
+            checked = context.done("check")
+            notes = [note for note in checked["notes"] if note != silent_note(world.ends.source)]
+            notes.append(f"cluster {world.ends.source} was silent, answered later, and was fenced then")
+            at_ms = entries.at_ms("check", StepPhase.DONE) or world.now_ms()
+            lines.append(JournalLine("check", StepPhase.DONE, JournalEntry(at_ms, {**checked, "notes": notes})))
+        self._journal.write(lines)
+
     def _is_open(self, run: SwitchoverRun) -> bool:
         """Whether a switchover is unfinished while its producers may already write to the target: they stay there."""
         return run.state is SwitchoverState.RUNNING and self._journal.entries.done("open") is not None
@@ -225,7 +261,7 @@ class SwitchoverMachine:
         entries = self._journal.entries
         if entries.done("release") is not None:
             return True
-        if emergency:
+        if emergency and not self._world.source_answers:
             # The way back is in the journal of the lost source. Before a way back, only the seen late records were
             # copied after the cut.
             copied, cut = self._world.read_copied_positions(), from_json((entries.done("settle") or {}).get("cut", {}))
@@ -245,6 +281,9 @@ class SwitchoverMachine:
         # Lines of the previous run have its name, and are ignored; but its fence is lifted by its own plan.
         before = self._journal.entries
         plan = before.steps.get(("fence", StepPhase.BEGUN))
+        if plan is not None and "left" in plan.data:
+            # A cluster that was silent then may answer now.
+            plan = None
         ended = before.run is None or before.run.state in ENDED
         if (
             before.run is not None

@@ -150,6 +150,8 @@ class GroupOffset:
     """An offset on the target from which on the group repeats no record, if `there` is inexact."""
     move: GroupMove | None = None
     """The commit of an earlier run of this switchover."""
+    target_end: int | None = None
+    """The end of the partition on the target, if the group may have read on on a source that is lost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +163,8 @@ class MovedGroups:
     offsets: tuple[GroupOffset, ...]
     troubles: Mapping[str, str] = field(default_factory=dict)
     """The reasons, by group, why its offsets on the source are unreadable."""
+    source_answers: bool = True
+    """False if the offsets on the source are those of the last checkpoints, as the source is lost."""
 
 
 RefusedCommits = Mapping[tuple[str, TopicPartition], str]

@@ -26,8 +26,15 @@ from twinlog.ops.switchover.model import (
     SwitchoverKind,
     SwitchoverOptions,
 )
-from twinlog.ops.switchover.steps.group_step import COMMITTED, GroupOffsetDecision, foresee_groups, judge, verdict_of
-from twinlog.ops.switchover.steps.step import SwitchoverClusters, topics_data
+from twinlog.ops.switchover.steps.group_step import (
+    COMMITTED,
+    GroupOffsetDecision,
+    foresee_groups,
+    judge,
+    read_lost_groups,
+    verdict_of,
+)
+from twinlog.ops.switchover.steps.step import SwitchoverClusters, silent_note, topics_data
 from twinlog.ops.switchover.steps.steps import ORDER, STEPS
 from twinlog.ops.switchover.steps.waiting import LOST_STILL_S, PROOF_NEAR_S, QUIET_S, STILL_S, lag
 from twinlog.ops.switchover.stopped_partitions import StoppedPartitions
@@ -123,7 +130,7 @@ def judge_preflight(facts: PreflightFacts, wanted: FenceMethod | None) -> Prefli
                 "switchover keeps"
             )
         else:
-            notes.append(f"cluster {facts.source} is silent, and producers there stay unfenced")
+            notes.append(silent_note(facts.source))
         return Preflight(facts.topics, fence, tuple(problems), tuple(notes))
     if facts.hidden:
         problems.append(
@@ -392,9 +399,9 @@ def _acl(acl: TopicAcl) -> str:
 def _group_calls(
     world: SwitchoverClusters, options: SwitchoverOptions, preflight: Preflight
 ) -> tuple[list[str], float]:
-    seen: MovedGroups
     if options.kind is SwitchoverKind.EMERGENCY:
-        seen = world.groups_by_checkpoints(preflight.topics, {})
+        copied = {where: one.source for where, one in world.read_copied_positions().items()}
+        seen = read_lost_groups(world, preflight.topics, copied, preflight.groups)
     else:
         seen = foresee_groups(world, preflight.topics, preflight.groups)
     judged = judge(seen)
@@ -408,7 +415,8 @@ def _group_call(world: SwitchoverClusters, one: GroupOffsetDecision, seen: Moved
     call = f"group {one.offset.group}, {one.offset.target}: {one.result}"
     if committed:
         call = f"commit for group {one.offset.group} on {world.ends.target}: {one.offset.target} at {one.offset.there}"
-    about_place = (Obstacle.TARGET_AHEAD, Obstacle.TARGET_BEHIND, Obstacle.NOT_EXACT, Obstacle.NOT_TRANSLATED)
+    about_place = {Obstacle.TARGET_AHEAD, Obstacle.TARGET_BEHIND, Obstacle.NOT_EXACT, Obstacle.NOT_TRANSLATED}
+    about_place.add(Obstacle.SOURCE_SILENT)
     reasons = verdict_of(one, seen, committed=committed).reasons
     return "; ".join([call, *(reason.text for reason in reasons if reason.obstacle in about_place)])
 

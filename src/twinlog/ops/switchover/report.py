@@ -69,7 +69,7 @@ def report(entries: JournalEntries, actions: SwitchoverActions = _COMMANDS) -> D
                 "does": STEPS[name].words,
                 "began": _time(entries.at_ms(name, StepPhase.BEGUN)),
                 "done": _time(entries.at_ms(name, StepPhase.DONE)),
-                "seconds": _seconds(entries, name),
+                "seconds": _seconds(entries, name, run.began_ms),
             }
             for name in ORDER[run.options.kind]
         ],
@@ -193,9 +193,10 @@ def _time(at_ms: int | None) -> str | None:
     return None if at_ms is None else datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds")
 
 
-def _seconds(entries: JournalEntries, step: str) -> float | None:
+def _seconds(entries: JournalEntries, step: str, began_ms: int) -> float | None:
+    """The seconds of a step; a switchover that lost its source keeps the fence of the switchover before it."""
     begun, done = (entries.at_ms(step, phase) for phase in StepPhase)
-    return None if begun is None or done is None else (done - begun) / 1000
+    return None if begun is None or done is None else (done - max(begun, began_ms)) / 1000
 
 
 def _group(one: Data) -> Data:

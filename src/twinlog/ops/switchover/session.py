@@ -280,7 +280,12 @@ def conduct(
 
 def _act(clusters: LiveClusters, asked: SwitchoverArguments) -> int:
     options = asked.options
-    clusters.connect(COMMAND_CONNECT_S, source_lost=options.kind is SwitchoverKind.EMERGENCY)
+    # Its clock counts the wait for a silent cluster, too.
+    show = StepLines()
+    lost = options.kind is SwitchoverKind.EMERGENCY
+    if lost and asked.mode in {"run", "rehearse"}:
+        show("connect", f"wait for an answer of {clusters.ends.source}, at most {COMMAND_CONNECT_S:.0f} s")
+    clusters.connect(COMMAND_CONNECT_S, source_lost=lost)
     journal = clusters.journal
     if asked.mode == "rehearse":
         return print_rehearsal(clusters, options, asked.output)
@@ -288,7 +293,7 @@ def _act(clusters: LiveClusters, asked: SwitchoverArguments) -> int:
         entries = journal.read()
         print_report(entries, None, asked.output)
         return 0 if entries.run is not None else FOUND
-    machine = claim_machine(clusters, StepLines(), take_over=asked.take_over)
+    machine = claim_machine(clusters, show, take_over=asked.take_over)
     signals.call(lambda number: _interrupted(number, journal))
     entries = carry_out(machine, asked.mode, options)
     print_report(entries, asked.report, asked.output, asked.key)

@@ -110,6 +110,21 @@ def test_a_group_that_reads_on_the_source_since_the_switchover_has_yet_to_move()
         ({"not_mirrored": "topics names others"}, "NOT_MIRRORED", "orders is not mirrored: topics names", None, None),
         ({"not_followed": "groups.exclude = s.*"}, "NOT_FOLLOWED", "follow the group: groups.exclude", None, None),
         ({"source_answers": False, "committed": None}, "SOURCE_SILENT", "100, 70 on the target, where", None, None),
+        (
+            {"source_answers": False},
+            "SOURCE_SILENT",
+            "continues at 70: it repeats the records that it read on the source after the checkpoint, up to 40 records",
+            40,
+            0,
+        ),
+        (
+            {"source_answers": False, "exact": False, "target_end": None, "target_committed": 60},
+            "SOURCE_SILENT",
+            "continues at 60: it repeats the records that it read on the source after the checkpoint",
+            None,
+            0,
+        ),
+        ({"source_answers": False, "target_committed": 71}, "SOURCE_SILENT", "where the group continues", None, None),
         ({"target_answers": False}, "TARGET_SILENT", "target does not answer", None, None),
         ({"target_start": 71}, "BEFORE_START", "continues at 70, and the log begins at 71", None, None),
         ({"target_end": 69}, "BEYOND_END", "continues at 70, and the log ends at 69", None, None),
@@ -126,6 +141,11 @@ def test_one_fact_out_of_step_keeps_it_with_its_reason(
     assert words in verdict.reasons[0].text, verdict
     assert (verdict.repeats, verdict.skips) == (repeats, skips)
     assert not verdict.safe
+
+
+def test_a_group_at_the_end_of_the_copies_repeats_nothing_however_silent_the_source_is() -> None:
+    at_end = {"translated": 110, "target_committed": 110}
+    assert of(source_answers=False, **at_end) == MoveVerdict()
 
 
 def test_at_both_ends_it_may_move_however_offsets_are_translated() -> None:

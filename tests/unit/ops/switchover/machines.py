@@ -27,11 +27,13 @@ def machine(brokers: Brokers, kill: Kill | None = None, told: list[str] | None =
     return SwitchoverMachine(ScriptedWorld(brokers, kill), ScriptedJournal(brokers, kill), "host 1", show)
 
 
-def killed_everywhere(make: Callable[[], Brokers], act: Callable[[Brokers, Kill], JournalEntries]) -> list[Brokers]:
+def killed_everywhere(
+    make: Callable[[], Brokers], act: Callable[[Brokers, Kill], JournalEntries], *, calls: int = 10
+) -> list[Brokers]:
     """What comes of it with the process killed at its first call, its second and so on, and then called again."""
     clean = Kill()
     act(make(), clean)
-    assert clean.calls > 10
+    assert clean.calls > calls
     found = []
     for at in range(1, clean.calls + 1):
         for after in (False, True):

@@ -178,6 +178,10 @@ class ScriptedWorld:
     def clock(self) -> Clock:
         return _WorldClock(self)
 
+    @property
+    def source_answers(self) -> bool:
+        return not self.brokers.source_lost
+
     def now_ms(self) -> int:
         return self.brokers.now_ms
 
@@ -265,6 +269,7 @@ class ScriptedWorld:
 
     def plan_fence(self, fence: FenceMethod, topics: Collection[MovedTopic]) -> Data:
         self._kill.before()
+        self._require("source")
         # What is restored must have been read before anything was changed.
         assert not self.brokers.fenced
         return {"restore": "open"}

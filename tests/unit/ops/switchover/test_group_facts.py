@@ -18,6 +18,7 @@ from twinlog.mirror.groups.safe_move import judge as judge_move
 from twinlog.mirror.offsets.sync_history import PartitionSyncs, SyncHistory
 from twinlog.mirror.offsets.translator import Translation
 from twinlog.mirror.records import Checkpoint
+from twinlog.mirror.topology.naming import DefaultReplicationPolicy
 from twinlog.model.groups import CommittedOffset, GroupListing, GroupOffsets
 from twinlog.model.topics import Topic
 from twinlog.model.types import Alias, GroupId, SourceOffset, TargetOffset, TopicName, TopicPartition
@@ -240,6 +241,40 @@ def reports(seen: MovedGroups) -> tuple[Any, ...]:
     """The result of the only offset, its place, and the records that the group skips and repeats."""
     (row,) = group_data(seen, judge(seen), {})["groups"]["shop"]["offsets"]
     return row["result"], row["to_offset"], row["skips"], row["repeats"], row["why"]
+
+
+@pytest.mark.parametrize(
+    ("by_map", "past", "place", "exact"),
+    [
+        (Translation(TargetOffset(30), True), None, 30, True),
+        (Translation(TargetOffset(10), False), TargetOffset(40), 20, False),
+        (Translation(TargetOffset(30), False), TargetOffset(40), 30, False),
+        # The checkpoint is of an earlier log.
+        (Translation(TargetOffset(10), False), TargetOffset(15), 10, False),
+        (Translation(TargetOffset(0), False, "start"), None, 0, False),
+        (None, None, 20, False),
+    ],
+)
+def test_a_lost_source_leaves_its_groups_at_their_last_checkpoint_by_the_map_on_the_target(
+    by_map: Translation[TargetOffset] | None, past: TargetOffset | None, place: int, exact: bool
+) -> None:
+    source, target = ScriptedGroups("a", 0), ScriptedGroups("b", 0)
+    target.committed = {}
+    target.log = {COPY: (0, 50), P0: (0, 5)}
+    groups = facts(source, target)
+    groups._policy = DefaultReplicationPolicy()
+    vars(groups)["_forward"] = SimpleNamespace(
+        refresh_maps=lambda: None, by_map=lambda *_: by_map, past_copies=lambda *_: past
+    )
+    last = Checkpoint(SHOP, *COPY, SourceOffset(35), TargetOffset(20))
+    vars(groups._proofs)["read_checkpoints"] = lambda: iter([last])
+    seen = groups.by_checkpoints([MovedTopic(ORDERS, COPY.topic, 1, ORDERS)], {})
+    assert source.asked == []
+    (one,) = seen.offsets
+    assert (one.source, one.offset, one.there, one.exact) == (P0, 35, place, exact)
+    result, _, skips, repeats, why = reports(seen)
+    assert (result, skips, repeats) == ("committed", 0, 50 - place)
+    assert why.startswith(f"the last checkpoint is of 35, and on the target the group continues at {place}: it repeats")
 
 
 def test_copies_of_mirror_maker_are_translated_as_in_an_audit() -> None:

@@ -19,7 +19,7 @@ from tests.unit.ops.switchover.machines import (
 from tests.unit.ops.switchover.scripted import P0, P1, Brokers, Kill, KilledError, ScriptedJournal, ScriptedWorld
 from twinlog.errors import RefusedError
 from twinlog.model.types import TopicPartition
-from twinlog.ops.switchover.journal import JournalEntries
+from twinlog.ops.switchover.journal import JournalEntries, StepPhase
 from twinlog.ops.switchover.machine import SwitchoverMachine
 from twinlog.ops.switchover.model import SwitchoverKind, SwitchoverOptions, SwitchoverState, TooLongError
 from twinlog.ops.switchover.report import report
@@ -127,6 +127,56 @@ def test_an_emergency_after_the_end_brings_groups_alone_unless_there_was_a_way_b
     assert another is not None
     assert (another.state, another.options.kind) == (SwitchoverState.DONE, SwitchoverKind.EMERGENCY)
     assert another.name != planned.name
+
+
+@pytest.mark.parametrize("late", [0, 5])
+def test_an_emergency_after_the_end_fences_the_source_that_is_back_and_repeats_no_other_step(late: int) -> None:
+    emergency = SwitchoverOptions(SwitchoverKind.EMERGENCY)
+    before = Brokers(A_TO_B, keeps_names=False, source_lost=True)
+    first = machine(before).run(emergency)
+    assert "left" in (first.begun("fence") or {})
+    times = {step: first.at_ms(step, StepPhase.DONE) for step in ("settle", "topics", "prove", "open")}
+
+    def back() -> Brokers:
+        brokers = Brokers(A_TO_B, keeps_names=False, records=list(before.records), now_ms=before.now_ms + 60_000)
+        brokers.committed |= before.committed
+        # The flow has copied the records that were left on the source.
+        brokers.copied = {P0: 30 + late, P1: 20}
+        return brokers
+
+    for brokers in killed_everywhere(back, lambda brokers, kill: machine(brokers, kill).run(emergency), calls=5):
+        entries = ScriptedJournal(brokers, Kill()).entries
+        assert first.run is not None
+        assert entries.run is not None
+        assert (entries.run.name, entries.run.state) == (first.run.name, SwitchoverState.DONE)
+        assert brokers.fenced
+        assert (entries.begun("fence"), entries.done("fence")) == ({"restore": "open"}, {})
+        assert {step: entries.at_ms(step, StepPhase.DONE) for step in times} == times
+        data = report(entries)
+        assert not any("stay unfenced" in line for line in (*data["next"], *data["notes"]))
+        assert any("producers stay fenced on a" in line for line in data["next"])
+        assert [one["seconds"] < 30 for one in data["steps"] if one["step"] == "fence"] == [True]
+        # The source tells the offsets of its groups.
+        assert {one["result"] for one in data["groups"]["shop"]["offsets"]} == {"there"}
+        assert data["groups"]["shop"]["skipped"] == data["groups"]["shop"]["repeated"] == 0
+
+
+def test_a_new_emergency_asks_a_cluster_that_was_silent_before() -> None:
+    emergency = SwitchoverOptions(SwitchoverKind.EMERGENCY)
+    brokers = Brokers(A_TO_B, keeps_names=False, source_lost=True)
+    machine(brokers).run(emergency)
+    brokers.copied[P0] += 30
+    brokers.logs[P0] = brokers.copied[P0]
+    # It is lost again, and answers from the begin of the fence on.
+    world, journal = ScriptedWorld(brokers, Kill()), ScriptedJournal(brokers, Kill())
+
+    def show(step: str, words: str) -> None:
+        if step == "check":
+            brokers.source_lost = False
+
+    entries = SwitchoverMachine(world, journal, "host 1", show).run(emergency)
+    assert brokers.fenced
+    assert entries.done("fence") == {}
 
 
 def test_a_target_that_lost_copies_is_the_only_one_there_is_where_the_source_is_lost() -> None:

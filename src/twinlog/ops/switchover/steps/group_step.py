@@ -3,12 +3,14 @@ offset."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
+from twinlog.errors import ClusterError
 from twinlog.mirror.groups.safe_move import MoveFacts, MoveVerdict
 from twinlog.mirror.groups.safe_move import judge as judge_move
-from twinlog.model.types import GroupId, SourceOffset, TargetOffset
+from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicPartition
 from twinlog.ops.switchover.journal import Offsets, from_json
 from twinlog.ops.switchover.model import (
     Data,
@@ -69,33 +71,44 @@ def foresee_groups(world: SwitchoverClusters, topics: Collection[MovedTopic], kn
     return world.groups(topics, cut, there, began(world), known)
 
 
+def read_lost_groups(
+    world: SwitchoverClusters,
+    topics: Collection[MovedTopic],
+    cut: Mapping[TopicPartition, int],
+    known: Collection[str] = (),
+) -> MovedGroups:
+    """The groups in an emergency: by the offsets on the source if it still answers, else by their last checkpoints."""
+    if world.source_answers:
+        with suppress(ClusterError):
+            return foresee_groups(world, topics, known)
+    return world.groups_by_checkpoints(topics, cut)
+
+
 def sync_groups(context: StepContext) -> Data:
     """Commit the place of continuation of every source group, and record the result of each."""
-    world = context.world
+    world, cut = context.world, context.offsets("settle", "cut")
+    known = context.done("check").get("groups", ())
     if context.options.kind is SwitchoverKind.EMERGENCY:
-        seen = world.groups_by_checkpoints(context.topics, context.offsets("settle", "cut"))
+        seen = read_lost_groups(world, context.topics, cut, known)
     else:
-        cut, there = context.offsets("settle", "cut"), context.offsets("drain", "there")
-        known = context.done("check").get("groups", ())
+        there = context.offsets("drain", "there")
         seen = world.groups(context.topics, cut, there, began(world), known)
     judged = judge(seen)
     refused = world.commit_groups([one.offset for one in judged if one.result == COMMITTED])
-    return group_data(seen, judged, refused, source_answers=context.options.kind is not SwitchoverKind.EMERGENCY)
+    return group_data(seen, judged, refused)
 
 
-def verdict_of(
-    one: GroupOffsetDecision, seen: MovedGroups, *, committed: bool, source_answers: bool = True
-) -> MoveVerdict:
+def verdict_of(one: GroupOffsetDecision, seen: MovedGroups, *, committed: bool) -> MoveVerdict:
     """Whether the group may move, as far as this partition goes: everything before its offset is copied.
 
     With `committed` the target has taken the offset.
     """
     offset = one.offset
     stands = offset.there if committed else offset.present
-    return judge_move(facts_of(offset, seen, stands, source_answers=source_answers))
+    return judge_move(facts_of(offset, seen, stands))
 
 
-def facts_of(offset: GroupOffset, seen: MovedGroups, stands: int | None, *, source_answers: bool = True) -> MoveFacts:
+def facts_of(offset: GroupOffset, seen: MovedGroups, stands: int | None) -> MoveFacts:
     """The facts about a group that `stands` at an offset on the target."""
     return MoveFacts(
         group=GroupId(offset.group),
@@ -110,14 +123,13 @@ def facts_of(offset: GroupOffset, seen: MovedGroups, stands: int | None, *, sour
         target_committed=None if stands is None else TargetOffset(stands),
         active_on_source=seen.source_states.get(offset.group, "") not in _EMPTY,
         active_on_target=seen.target_states.get(offset.group, "") not in _EMPTY,
-        source_answers=source_answers,
+        target_end=None if offset.target_end is None else TargetOffset(offset.target_end),
+        source_answers=seen.source_answers,
         move=offset.move,
     )
 
 
-def group_data(
-    seen: MovedGroups, judged: list[GroupOffsetDecision], refused: RefusedCommits, *, source_answers: bool = True
-) -> Data:
+def group_data(seen: MovedGroups, judged: list[GroupOffsetDecision], refused: RefusedCommits) -> Data:
     """The groups as values of JSON, for journal and report, with the records that each would skip and repeat if it
     moved now."""
     groups: dict[str, Data] = {
@@ -130,7 +142,7 @@ def group_data(
         result = one.result if why_refused is None else REFUSED
         group = groups.setdefault(offset.group, {"state": "", "offsets": [], "trouble": None})
         committed = result == COMMITTED
-        verdict = verdict_of(one, seen, committed=committed, source_answers=source_answers)
+        verdict = verdict_of(one, seen, committed=committed)
         group["offsets"].append(
             {
                 "skips": verdict.skips,

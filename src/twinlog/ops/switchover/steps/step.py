@@ -9,7 +9,7 @@ from typing import Literal, Protocol
 
 from twinlog.clock import Clock
 from twinlog.errors import TwinlogError
-from twinlog.model.types import TopicName, TopicPartition
+from twinlog.model.types import Alias, TopicName, TopicPartition
 from twinlog.ops.proven_ranges import PartitionProven
 from twinlog.ops.switchover.journal import JournalEntries, JournalLine, Offsets, StepPhase, SwitchoverRun, from_json
 from twinlog.ops.switchover.model import (
@@ -50,6 +50,10 @@ class SwitchoverClusters(Protocol):
     @property
     def clock(self) -> Clock:
         """The clock by which failed calls are made again."""
+
+    @property
+    def source_answers(self) -> bool:
+        """Whether the source has answered all questions so far."""
 
     def now_ms(self) -> int:
         """Milliseconds since 1970."""
@@ -242,6 +246,11 @@ class StepContext:
     def is_late(self, began_ms: int) -> bool:
         """Whether a wait that this process began has lasted for as long as the operator allows."""
         return self.world.now_ms() - began_ms > self.options.at_most_s * 1000
+
+
+def silent_note(source: Alias) -> str:
+    """The note of a check that a lost source left unanswered."""
+    return f"cluster {source} is silent, and producers there stay unfenced"
 
 
 def topics_data(topics: tuple[MovedTopic, ...]) -> list[list[str | int]]:
