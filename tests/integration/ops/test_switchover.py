@@ -6,7 +6,6 @@ import json
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
@@ -28,7 +27,7 @@ from harness.topics import create_topic, delete_topic, offsets, topics
 from harness.wait import wait_for
 from tests.integration.consuming import Member
 from tests.integration.kafka.test_rights import delete_acls
-from tests.integration.light_flow import LightFlow, copy_what_is_there
+from tests.integration.light_flow import LightFlow
 from tests.integration.running import sasl_properties
 from twinlog.console.signals import INTERRUPTED
 from twinlog.kafka.admin.cluster import ClusterAdmin
@@ -460,91 +459,6 @@ def test_there_and_back_where_names_stay(
     assert sum(ends(east, topic)) == sum(ends(west, topic)) + 5
     tail = commands.report(path)["tail"][topic]
     assert sum(end - first for first, end in tail.values()) == 5
-
-
-@pytest.mark.scenario
-def test_an_emergency_knows_its_groups_and_fences_the_source_once_that_is_back(
-    pair: tuple[KafkaCluster, KafkaCluster], commands: Commands, topic_name: str
-) -> None:
-    east, west = pair
-    topic, remote, group = topic_name, f"east.{topic_name}", f"g-{topic_name}"
-    create_topic(east, topic, PARTITIONS)
-    create_acls(east, producer_rights(topic))
-    rights = acls(east)
-    produce(east, topic, numbered(200))
-    file, lost = commands.file("east->west"), commands.file("east->west", east_is_lost=True)
-    copy_what_is_there(file, "east->west")
-    end = ends(west, remote)[0]
-    # MirrorMaker 2 would have translated 30 to an earlier offset.
-    checkpoint = Checkpoint(GroupId(group), TopicName(remote), 0, SourceOffset(30), TargetOffset(5))
-    if CHECKPOINTS not in topics(west):
-        create_topic(west, CHECKPOINTS, config={"cleanup.policy": "compact"})
-    produce(west, CHECKPOINTS, [NewRecord(checkpoint.value, checkpoint.key)])
-    emergency = ("--from", "east", "--to", "west", "--wave", "lost", "--emergency")
-    why = (
-        "the last checkpoint is of 30, and on the target the group continues at 30: it repeats the records that it "
-        f"read on the source after the checkpoint, up to {end - 30} records"
-    )
-    text = commands.run("switchover", lost, *emergency, "--dry-run")
-    assert f"commit for group {group} on west: {remote}-0 at 30; {why}" in text, text
-    path = commands.home / "lost"
-    text = commands.run("switchover", lost, *emergency, "--report", path)
-    # The clock of the command has the wait for the silent cluster.
-    assert float(text.split(" s  check ")[0].split()[-1]) > 10, text
-    report = commands.report(path)
-    assert stands(west, group, remote)[0] == 30
-    assert [report["groups"][group][name] for name in ("skipped", "repeated")] == [0, end - 30]
-    assert "by hand" not in "".join(report["next"])
-    assert any("producers on east stay unfenced" in line for line in report["next"])
-
-    # East is back; the group had read on there, and the flow copies what was left.
-    commit_offsets(east, {group: {(topic, 0): 40}})
-    produce(east, topic, numbered(10, start=1000))
-    copy_what_is_there(file, "east->west")
-    for _ in range(2):
-        began = time.monotonic()
-        commands.run("switchover", file, *emergency, "--report", path)
-        assert time.monotonic() - began < 60
-        again = commands.report(path)
-        assert again["run"] == report["run"]
-        assert "unfenced" not in json.dumps(again)
-        assert any("producers stay fenced on east" in line for line in again["next"])
-        assert [one.name for one in acls(east) if one.permission == "DENY"] == [topic]
-        assert stands(west, group, remote)[0] == 40
-        assert [again["groups"][group][name] for name in ("skipped", "repeated")] == [0, 0]
-        times = {one["step"]: one["done"] for one in report["steps"] if one["step"] not in ("fence", "groups")}
-        assert {one["step"]: one["done"] for one in again["steps"] if one["step"] in times} == times
-        assert all(one["seconds"] < 30 for one in again["steps"])
-    commands.run("switchover", file, *emergency[:-1], "--release")
-    assert acls(east) == rights
-
-
-def test_a_flow_that_does_not_run_is_an_obstacle_and_is_waited_for_until_the_timeout(
-    pair: tuple[KafkaCluster, KafkaCluster], commands: Commands, topic_name: str, stack: ExitStack
-) -> None:
-    east, west = pair
-    create_topic(east, topic_name, PARTITIONS)
-    produce(east, topic_name, numbered(20))
-    file = commands.file("east->west")
-    copy_what_is_there(file, "east->west")
-    produce(east, topic_name, numbered(5, start=100))
-    there = ("switchover", file, "--from", "east", "--to", "west", "--wave", "stopped", "--fence", "none")
-    for words in (("--dry-run",), ()):
-        text = commands.run(*there, *words, code=1)
-        assert "TW-SWITCH-12: no process of flow east->west is in its group, and nothing was copied" in text
-    assert "nothing was changed" in text
-    assert "nothing was changed" in commands.run(*there, "--dry-run", "--emergency")
-
-    # A process that copies nothing.
-    enter_group(stack, west, "east-mm2", f"east.{topic_name}")
-    began = time.monotonic()
-    text = commands.run(*there, "--timeout", "4", "--near", "0", code=1)
-    assert time.monotonic() - began < 60
-    late = "TW-SWITCH-10: step catch-up was not done within 4 s, and producers were not fenced: 5 records left"
-    assert late in text, text
-    assert "everything was undone, producers may write to east; mend that, and run the same command again" in text
-    assert "Switchover east -> west: aborted" in commands.run(*there, "--status")
-    produce(east, topic_name, numbered(1, start=200))
 
 
 def values(cluster: KafkaCluster, topic: str) -> list[list[bytes | None]]:

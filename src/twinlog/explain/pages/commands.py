@@ -577,10 +577,12 @@ _SWITCH = Area(
                 "`WEST refused the commit of group GROUP in TOPIC-0 at N: ...; then run the same command again: ...`",
                 "`the offsets of GROUPS on EAST were unreadable: ...`",
                 "`create topic TOPIC on WEST: ...`",
+                "`TOPIC was not moved, as the check did not see it: its producers write to EAST unfenced; ...`",
             ),
             meaning=(
                 "The rehearsal finds missing rights, and the step `topics` the rights on topics that it has created. "
-                "The other lines belong to a switchover that is done otherwise."
+                "The other lines belong to a switchover that is done otherwise. Brokers hide a topic from a login "
+                "without DESCRIBE: after a grant, the same command names the unmoved topic."
             ),
             impact="The groups of the line do not continue on the target; all other groups and the records are there.",
             mend=(

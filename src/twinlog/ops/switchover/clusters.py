@@ -19,7 +19,7 @@ from twinlog.mirror.heartbeats import HeartbeatTopics
 from twinlog.mirror.offsets.position_store import PositionStore, copied_topics
 from twinlog.mirror.topics.checks import common_broker
 from twinlog.mirror.topics.writer_fence import WriterFence
-from twinlog.mirror.topology.topology import topology_of
+from twinlog.mirror.topology.topology import absent_topics, topology_of
 from twinlog.model.acls import ResourceType
 from twinlog.model.groups import TWINLOG_PROTOCOL, GroupListing
 from twinlog.model.topics import Topic, listed
@@ -202,6 +202,13 @@ class LiveClusters:
         self._topology = self._topology.knowing(self._heartbeats.inspect_topics(source).aliases)
         return moved_topics(self._topology, self._aliases, source)
 
+    def find_unmoved_topics(self, moved: Collection[MovedTopic]) -> list[TopicName]:
+        known = {topic.name for topic in moved} | self.journal.topics_of_waves
+        left = [topic for topic in self.list_moving_topics() if topic.name not in known]
+        ends = self.source.offsets(_partitions(left), latest=True) if left else {}
+        starts = self.source_starts(left) if left else {}
+        return sorted({where.topic for where, end in ends.items() if end > starts.get(where, 0)})
+
     def preflight(self, options: SwitchoverOptions) -> Preflight:
         if self._source_error is None:
             try:
@@ -232,7 +239,7 @@ class LiveClusters:
 
     def _facts(self, kind: SwitchoverKind) -> PreflightFacts:
         """Read the facts of both clusters."""
-        here = self.source.topics()
+        here, there = self.source.topics(), self.target.topics()
         topics = self._moved(here)
         before, began_ms = self.read_copied_positions(), self.now_ms()
         if kind is not SwitchoverKind.EMERGENCY:
@@ -267,7 +274,7 @@ class LiveClusters:
             target=self.ends.target,
             kind=kind,
             topics=topics,
-            target_topics=self.target.topics(),
+            target_topics=there,
             ends=ends,
             starts=self.source_starts(topics),
             copied=copied,
@@ -282,7 +289,7 @@ class LiveClusters:
             transactions=tuple(self.open_transactions(pending[:3])),
             earlier=state in (SwitchoverState.DONE, SwitchoverState.RETURNED),
             refused=refused,
-            hidden=self._hidden_topics(here),
+            hidden=self._hidden_topics(here, there),
             journal_rights=self.journal.find_missing_rights(),
             closes_earlier=state is SwitchoverState.DONE,
             fence_note_rights=() if kind is SwitchoverKind.EMERGENCY else self._other_journal.find_missing_rights(),
@@ -385,12 +392,18 @@ class LiveClusters:
     def target_ends(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         return self.target.offsets(partitions, latest=True)
 
-    def _hidden_topics(self, listed: Container[TopicName]) -> list[TopicName]:
-        """The source topics that the flow has copied, and that brokers hide from the login."""
-        if not self._stored:
-            return []
-        copied = {topic.name: topic for topic in copied_topics(self._positions.read_all())}
-        missing = {name: topic for name, topic in copied.items() if name not in listed and self._topology.mirrors(name)}
+    def _hidden_topics(self, listed: Container[TopicName], there: Container[TopicName]) -> list[TopicName]:
+        """The source topics that the flow has copied, and that brokers hide from the login.
+
+        These have stored positions, or the file spells them out and the target has their remote topics.
+        """
+        spelled_out = absent_topics(self._topology, listed)
+        missing = {name: Topic(name, 0) for name in spelled_out if self._topology.remote_name(name) in there}
+        if self._stored:
+            copied = {topic.name: topic for topic in copied_topics(self._positions.read_all())}
+            missing |= {
+                name: topic for name, topic in copied.items() if name not in listed and self._topology.mirrors(name)
+            }
         if not missing:
             return []
         _, hidden = self.source.call(find_unlisted_topics, self.source.client, missing)

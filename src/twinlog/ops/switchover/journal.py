@@ -200,6 +200,12 @@ def read_all_waves(
     return [read_entries(replace(ends, wave=wave), known) for wave in sorted(waves)]
 
 
+def _moved_topics(entries: JournalEntries) -> list[TopicName]:
+    if entries.run is None or entries.run.state is not SwitchoverState.DONE:
+        return []
+    return [TopicName(name) for name, *_ in (entries.done("check") or {}).get("topics", ())]
+
+
 def other_fences(ends: SwitchoverDirection, records: Iterable[tuple[bytes | None, bytes | None]]) -> dict[str, Data]:
     """The fences of other moves on the cluster that keeps the journal, by the words for them."""
     found = {}
@@ -248,6 +254,8 @@ class TopicJournal:
         self._transactional_id = f"mm2-twinlog-switchover-{ends}{ends.wave and '-'}{ends.wave}"
         self._writer = TransactionalWriter(cluster.client, TOPIC, self._transactional_id)
         self.entries = JournalEntries()
+        self.topics_of_waves: frozenset[TopicName] = frozenset()
+        """The topics that finished waves of this direction have moved, as they were read last."""
         self.others: dict[str, Data] = {}
         """The fences of other moves on this cluster, as they were read last."""
         self.was_read = False
@@ -267,6 +275,8 @@ class TopicJournal:
             records = [(record.key, record.value) for record in map(KeptRecord.decode, last.values())]
             self.entries = read_entries(self._ends, records)
             self.others = other_fences(self._ends, records)
+            waves = read_all_waves(self._ends.source, self._ends.target, records)
+            self.topics_of_waves = frozenset(topic for entries in waves for topic in _moved_topics(entries))
         self.was_read = True
         return self.entries
 

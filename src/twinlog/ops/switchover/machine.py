@@ -211,6 +211,7 @@ class SwitchoverMachine:
         begun = JournalLine("groups", StepPhase.BEGUN, JournalEntry(self._world.now_ms(), {}))
         result = STEPS["groups"].act(context)
         if not isinstance(result, EarlierStep):
+            result["unmoved"] = self._world.find_unmoved_topics(context.topics) if self._world.source_answers else []
             self._journal.write(
                 [begun, JournalLine("groups", StepPhase.DONE, JournalEntry(self._world.now_ms(), result))]
             )

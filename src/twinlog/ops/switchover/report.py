@@ -90,7 +90,8 @@ def failed_parts(
 ) -> list[str]:
     """The parts of a finished switchover that failed, a line for each reason, with the way out.
 
-    These are refused commits, groups whose offsets on the source were unreadable, and topics that the target refused.
+    These are refused commits, groups whose offsets on the source were unreadable, topics that the target refused, and
+    topics of the flow that a repeated command found unmoved.
     """
     if run.state is not SwitchoverState.DONE:
         return []
@@ -109,6 +110,11 @@ def failed_parts(
                 refused.setdefault(one["refused"], []).append(place)
     lines = [f"{target} refused the commit of {listed(places)}: {why}; then {again}" for why, places in refused.items()]
     lines += [f"the offsets of {listed(names)} on {source} were unreadable: {why}" for why, names in unread.items()]
+    lines += [
+        f"{topic} was not moved, as the check did not see it: its producers write to {source} unfenced; run twinlog "
+        f"switchover with --wave {topic} on a copy of the file that has topics = {topic}"
+        for topic in (entries.done("groups") or {}).get("unmoved", ())
+    ]
     created = (entries.done("topics") or {}).get("refused", {})
     return [*lines, *(f"create topic {name} on {target}: {why}" for name, why in created.items())]
 

@@ -40,6 +40,9 @@ STATES = (
     *("nothing to copy", "failed", "stopped", "standby"),
 )
 _BOUNDS = (*(f"{bound / 1000:g}" for bound in AGE_BOUNDS_MS), "+Inf")
+_LAG_UNSEEN = frozenset({"missing right", "difference"})
+"""The reasons for held partitions whose lag may be 0 although the target is unable to take over: brokers hide the
+topic, or a copy differs from its source."""
 _PROCESS = ProcessCollector(registry=None)
 
 
@@ -54,6 +57,8 @@ def seconds_to_safe_failover(report: DriverReport) -> float:
         return nan
     if report.paused and report.paused_lag != 0:
         # Paused partitions wait for an operator.
+        return inf
+    if any(count and reason in _LAG_UNSEEN for reason, count in report.held_by_reason):
         return inf
     left_s = 0.0
     if report.lag > 0:

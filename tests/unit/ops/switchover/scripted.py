@@ -108,6 +108,8 @@ class Brokers:
     stops_when_fenced: bool = False
     """The flow dies once producers are fenced."""
     copies_nothing: bool = False
+    unmoved: tuple[str, ...] = ()
+    """The topics that the check did not see."""
     earlier: JournalEntries = field(default_factory=JournalEntries)
     source_lost: bool = False
     problems: tuple[str, ...] = ()
@@ -211,6 +213,10 @@ class ScriptedWorld:
             groups=("shop",),
             proven=(TopicName("orders"),) if self.brokers.proves else (),
         )
+
+    def find_unmoved_topics(self, moved: Collection[MovedTopic]) -> list[TopicName]:
+        self._kill.before()
+        return [TopicName(name) for name in self.brokers.unmoved]
 
     def source_ends(self, topics: Collection[MovedTopic]) -> dict[TopicPartition, SourceEnd]:
         self._kill.before()

@@ -100,6 +100,21 @@ def test_an_undoing_that_is_killed_is_ended_before_anything_else() -> None:
         assert not brokers.fenced
 
 
+def test_a_topic_that_the_check_did_not_see_is_named_by_the_same_command() -> None:
+    brokers = Brokers(A_TO_B)
+    assert report(machine(brokers).run(PLANNED))["failed"] == []
+    brokers.unmoved = ("clicks",)
+    found = report(machine(brokers).run(PLANNED))
+    (line,) = found["failed"]
+    assert line.startswith("clicks was not moved, as the check did not see it: its producers write to a unfenced")
+    assert line in found["next"]
+    brokers.unmoved = ()
+    assert report(machine(brokers).run(PLANNED))["failed"] == []
+    # A lost source shows no topic.
+    brokers.source_lost, brokers.unmoved = True, ("clicks",)
+    assert report(machine(brokers).run(SwitchoverOptions(SwitchoverKind.EMERGENCY)))["failed"] == []
+
+
 def test_what_writes_after_the_cut_takes_it_back() -> None:
     told: list[str] = []
     # Some of them arrive while groups are moved.

@@ -282,6 +282,13 @@ def test_a_target_that_lacks_what_is_paused_is_not_safe() -> None:
     assert seconds_to_safe_failover(replace(at_rest, paused=1, paused_lag=0)) == 0.0
 
 
+@pytest.mark.parametrize(("reason", "seconds"), [("missing right", inf), ("difference", inf), ("gap", 0.0)])
+def test_a_topic_that_brokers_hide_is_not_safe(reason: str, seconds: float) -> None:
+    at_rest = replace(made(flow()), lag=0, lag_age_s=0.0, groups=None, held=1, held_by_reason=((reason, 1),))
+    assert seconds_to_safe_failover(at_rest) == seconds
+    assert seconds_to_safe_failover(replace(at_rest, held=0, held_by_reason=((reason, 0),))) == 0.0
+
+
 @pytest.mark.parametrize(("lags", "value"), [(True, 3.0), (False, None)])
 def test_metrics_have_it(lags: bool, value: float | None) -> None:
     facts = FlowMetricFacts("a->b", leads=True, report=made(flow(("old", 0), lags=lags)))

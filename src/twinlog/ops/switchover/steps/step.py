@@ -71,6 +71,9 @@ class SwitchoverClusters(Protocol):
     def list_moving_topics(self) -> tuple[MovedTopic, ...]:
         """The topics that the source has now, and the flow mirrors."""
 
+    def find_unmoved_topics(self, moved: Collection[MovedTopic]) -> list[TopicName]:
+        """The topics of the flow with records on the source that neither this move nor a finished wave has moved."""
+
     def get_ready(
         self, fence: FenceMethod, topics: Collection[MovedTopic], began: Mapping[TopicPartition, int]
     ) -> None:

@@ -1,0 +1,178 @@
+"""What keeps `twinlog switchover` from its end on real brokers: a stopped flow, a hidden topic, a lost source."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from harness.acls import Acl, acls, create_acls
+from harness.cluster import KafkaCluster
+from harness.groups import commit_offsets
+from harness.pair import side_by_side
+from harness.produce import NewRecord, numbered, produce
+from harness.topics import create_topic, topics
+from tests.integration.light_flow import copy_what_is_there
+from tests.integration.ops.test_switchover import (
+    CHECKPOINTS,
+    MIRROR,
+    PARTITIONS,
+    QUICK,
+    Commands,
+    ends,
+    enter_group,
+    producer_rights,
+    stands,
+)
+from tests.integration.running import sasl_properties
+from twinlog.mirror.records import Checkpoint
+from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicName
+
+
+@pytest.fixture(scope="module")
+def pair() -> Iterator[tuple[KafkaCluster, KafkaCluster]]:
+    east = KafkaCluster("east", acls=True, heap="256m", config=QUICK)
+    west = KafkaCluster("west", sasl=False, heap="256m", config=QUICK)
+    with side_by_side(east, west) as both:
+        yield both
+
+
+@pytest.fixture
+def commands(tmp_path: Path, pair: tuple[KafkaCluster, KafkaCluster], topic_name: str) -> Commands:
+    return Commands(tmp_path, pair, topic_name, f"g-{topic_name}")
+
+
+@pytest.fixture
+def stack() -> Iterator[ExitStack]:
+    with ExitStack() as stack:
+        yield stack
+
+
+def test_a_flow_that_does_not_run_is_an_obstacle_and_is_waited_for_until_the_timeout(
+    pair: tuple[KafkaCluster, KafkaCluster], commands: Commands, topic_name: str, stack: ExitStack
+) -> None:
+    east, west = pair
+    create_topic(east, topic_name, PARTITIONS)
+    produce(east, topic_name, numbered(20))
+    file = commands.file("east->west")
+    copy_what_is_there(file, "east->west")
+    produce(east, topic_name, numbered(5, start=100))
+    there = ("switchover", file, "--from", "east", "--to", "west", "--wave", "stopped", "--fence", "none")
+    for words in (("--dry-run",), ()):
+        text = commands.run(*there, *words, code=1)
+        assert "TW-SWITCH-12: no process of flow east->west is in its group, and nothing was copied" in text
+    assert "nothing was changed" in text
+    assert "nothing was changed" in commands.run(*there, "--dry-run", "--emergency")
+
+    # A process that copies nothing.
+    enter_group(stack, west, "east-mm2", f"east.{topic_name}")
+    began = time.monotonic()
+    text = commands.run(*there, "--timeout", "4", "--near", "0", code=1)
+    assert time.monotonic() - began < 60
+    late = "TW-SWITCH-10: step catch-up was not done within 4 s, and producers were not fenced: 5 records left"
+    assert late in text, text
+    assert "everything was undone, producers may write to east; mend that, and run the same command again" in text
+    assert "Switchover east -> west: aborted" in commands.run(*there, "--status")
+    produce(east, topic_name, numbered(1, start=200))
+
+
+@pytest.mark.scenario
+def test_a_topic_that_brokers_hide_is_an_obstacle_and_is_named_once_it_is_seen(
+    pair: tuple[KafkaCluster, KafkaCluster], commands: Commands, topic_name: str, stack: ExitStack
+) -> None:
+    east, west = pair
+    seen, hidden, login = f"{topic_name}-a", f"{topic_name}-b", f"User:{MIRROR}"
+    for topic in (seen, hidden):
+        create_topic(east, topic, PARTITIONS)
+        produce(east, topic, numbered(20))
+    plain = commands.file("east->west").read_text()
+    files = {}
+    for name, topics_line in {"seen": seen, "hidden": hidden, "both": f"{seen}, {hidden}"}.items():
+        files[name] = commands.home / f"{name}.properties"
+        files[name].write_text(plain + f"topics = {topics_line}\n")
+    copy_what_is_there(files["seen"], "east->west")
+    enter_group(stack, west, "east-mm2", f"east.{seen}")
+    rights = [
+        Acl("mm2-", login, "ALL", pattern="PREFIXED"),
+        Acl("mm2-", login, "ALL", resource="TRANSACTIONAL_ID", pattern="PREFIXED"),
+        Acl(seen, login, "READ"),
+    ]
+    create_acls(east, rights)
+    by_login = {name: commands.home / f"{name}-login.properties" for name in files}
+    for name, path in by_login.items():
+        path.write_text(files[name].read_text() + sasl_properties({"east": east}, MIRROR))
+    ends_of = ("--from", "east", "--to", "west", "--fence", "none")
+    there = ("switchover", by_login["both"], *ends_of, "--wave", "hidden")
+    commands.run(*there)
+
+    # The file spells the topic out, and the remote topic shows that it was copied.
+    copy_what_is_there(files["hidden"], "east->west")
+    lacks = f"{hidden}: the login lacks DESCRIBE on east, so the topic would be left behind"
+    assert lacks in commands.run("switchover", by_login["hidden"], *ends_of, "--wave", "b", "--dry-run", code=1)
+    assert lacks in commands.run(*there, "--dry-run", code=1)
+    create_acls(east, [Acl(hidden, login, "READ")])
+    line = f"TW-SWITCH-20: {hidden} was not moved, as the check did not see it"
+    assert line in commands.run(*there, code=1)
+    commands.run("switchover", by_login["hidden"], *ends_of, "--wave", "b")
+    commands.run(*there)
+
+
+@pytest.mark.scenario
+def test_an_emergency_knows_its_groups_and_fences_the_source_once_that_is_back(
+    pair: tuple[KafkaCluster, KafkaCluster], commands: Commands, topic_name: str
+) -> None:
+    east, west = pair
+    topic, remote, group = topic_name, f"east.{topic_name}", f"g-{topic_name}"
+    create_topic(east, topic, PARTITIONS)
+    create_acls(east, producer_rights(topic))
+    rights = acls(east)
+    produce(east, topic, numbered(200))
+    file, lost = commands.file("east->west"), commands.file("east->west", east_is_lost=True)
+    copy_what_is_there(file, "east->west")
+    end = ends(west, remote)[0]
+    # MirrorMaker 2 would have translated 30 to an earlier offset.
+    checkpoint = Checkpoint(GroupId(group), TopicName(remote), 0, SourceOffset(30), TargetOffset(5))
+    if CHECKPOINTS not in topics(west):
+        create_topic(west, CHECKPOINTS, config={"cleanup.policy": "compact"})
+    produce(west, CHECKPOINTS, [NewRecord(checkpoint.value, checkpoint.key)])
+    emergency = ("--from", "east", "--to", "west", "--wave", "lost", "--emergency")
+    why = (
+        "the last checkpoint is of 30, and on the target the group continues at 30: it repeats the records that it "
+        f"read on the source after the checkpoint, up to {end - 30} records"
+    )
+    text = commands.run("switchover", lost, *emergency, "--dry-run")
+    assert f"commit for group {group} on west: {remote}-0 at 30; {why}" in text, text
+    path = commands.home / "lost"
+    text = commands.run("switchover", lost, *emergency, "--report", path)
+    # The clock of the command has the wait for the silent cluster.
+    assert float(text.split(" s  check ")[0].split()[-1]) > 10, text
+    report = commands.report(path)
+    assert stands(west, group, remote)[0] == 30
+    assert [report["groups"][group][name] for name in ("skipped", "repeated")] == [0, end - 30]
+    assert "by hand" not in "".join(report["next"])
+    assert any("producers on east stay unfenced" in line for line in report["next"])
+
+    # East is back; the group had read on there, and the flow copies what was left.
+    commit_offsets(east, {group: {(topic, 0): 40}})
+    produce(east, topic, numbered(10, start=1000))
+    copy_what_is_there(file, "east->west")
+    for _ in range(2):
+        began = time.monotonic()
+        commands.run("switchover", file, *emergency, "--report", path)
+        assert time.monotonic() - began < 60
+        again = commands.report(path)
+        assert again["run"] == report["run"]
+        assert "unfenced" not in json.dumps(again)
+        assert any("producers stay fenced on east" in line for line in again["next"])
+        assert [one.name for one in acls(east) if one.permission == "DENY"] == [topic]
+        assert stands(west, group, remote)[0] == 40
+        assert [again["groups"][group][name] for name in ("skipped", "repeated")] == [0, 0]
+        times = {one["step"]: one["done"] for one in report["steps"] if one["step"] not in ("fence", "groups")}
+        assert {one["step"]: one["done"] for one in again["steps"] if one["step"] in times} == times
+        assert all(one["seconds"] < 30 for one in again["steps"])
+    commands.run("switchover", file, *emergency[:-1], "--release")
+    assert acls(east) == rights
