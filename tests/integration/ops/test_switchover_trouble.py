@@ -99,7 +99,7 @@ def test_a_topic_that_brokers_hide_is_an_obstacle_and_is_named_once_it_is_seen(
     rights = [
         Acl("mm2-", login, "ALL", pattern="PREFIXED"),
         Acl("mm2-", login, "ALL", resource="TRANSACTIONAL_ID", pattern="PREFIXED"),
-        Acl(seen, login, "READ"),
+        *(Acl(seen, login, operation) for operation in ("READ", "DESCRIBE_CONFIGS")),
     ]
     create_acls(east, rights)
     by_login = {name: commands.home / f"{name}-login.properties" for name in files}
@@ -114,7 +114,7 @@ def test_a_topic_that_brokers_hide_is_an_obstacle_and_is_named_once_it_is_seen(
     lacks = f"{hidden}: the login lacks DESCRIBE on east, so the topic would be left behind"
     assert lacks in commands.run("switchover", by_login["hidden"], *ends_of, "--wave", "b", "--dry-run", code=1)
     assert lacks in commands.run(*there, "--dry-run", code=1)
-    create_acls(east, [Acl(hidden, login, "READ")])
+    create_acls(east, [Acl(hidden, login, operation) for operation in ("READ", "DESCRIBE_CONFIGS")])
     line = f"TW-SWITCH-20: {hidden} was not moved, as the check did not see it"
     assert line in commands.run(*there, code=1)
     commands.run("switchover", by_login["hidden"], *ends_of, "--wave", "b")
