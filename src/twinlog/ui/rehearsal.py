@@ -10,7 +10,7 @@ from twinlog.kafka.retry import LOOK_CONNECT_S
 from twinlog.ops.status.readers import ClustersReader
 from twinlog.ops.switchover.clusters import LiveClusters
 from twinlog.ops.switchover.model import SwitchoverKind, SwitchoverOptions
-from twinlog.ops.switchover.preflight import rehearsal_json, rehearse
+from twinlog.ops.switchover.rehearsal import rehearsal_json, rehearse
 from twinlog.ops.switchover.report import report
 from twinlog.ops.switchover.session import stands
 

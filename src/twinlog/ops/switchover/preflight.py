@@ -1,55 +1,27 @@
-"""The pre-flight and the rehearsal of a switchover: its obstacles, steps and duration, derived from facts."""
+"""The pre-flight of a switchover: its obstacles and notes, derived from facts."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from twinlog.message_ids import with_id
-from twinlog.mirror.groups.safe_move import Obstacle
 from twinlog.mirror.topology.topology import Topology
-from twinlog.model.acls import AclOperation, PatternType, TopicAcl
+from twinlog.model.acls import AclOperation
 from twinlog.model.amounts import counted
 from twinlog.model.topics import Topic, listed
 from twinlog.model.types import Alias, TopicName, TopicPartition
 from twinlog.ops.proven_ranges import PartitionProven, lag_s
-from twinlog.ops.switchover.fencing import FIRST_RATE, acls_of, quotas_of
 from twinlog.ops.switchover.model import (
     CopiedPosition,
-    Data,
     FenceMethod,
-    MovedGroups,
     MovedTopic,
-    NotReadyError,
     Preflight,
     SourceEnd,
     SwitchoverKind,
-    SwitchoverOptions,
 )
-from twinlog.ops.switchover.steps.group_step import (
-    COMMITTED,
-    GroupOffsetDecision,
-    foresee_groups,
-    judge,
-    read_lost_groups,
-    verdict_of,
-)
-from twinlog.ops.switchover.steps.step import SwitchoverClusters, silent_note, topics_data
-from twinlog.ops.switchover.steps.steps import ORDER, STEPS
-from twinlog.ops.switchover.steps.waiting import LOST_STILL_S, PROOF_NEAR_S, QUIET_S, STILL_S, lag
+from twinlog.ops.switchover.steps.step import silent_note
+from twinlog.ops.switchover.steps.waiting import PROOF_NEAR_S, lag
 from twinlog.ops.switchover.stopped_partitions import StoppedPartitions
-
-STORED_S = 1.0
-"""Until the position of a partition that became idle is stored."""
-
-REPORTED_S = 1.0
-"""Until the end of the proof is reported."""
-
-REQUEST_S = 0.3
-GROUPS_PER_S = 300.0
-
-FENCED = frozenset({"fence", "settle", "drain", "groups", "prove", "seed", "open"})
-"""While these last producers wait."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,12 +103,9 @@ def judge_preflight(facts: PreflightFacts, wanted: FenceMethod | None) -> Prefli
             )
         else:
             notes.append(silent_note(facts.source))
+        notes += _hidden_topics(facts)
         return Preflight(facts.topics, fence, tuple(problems), tuple(notes))
-    if facts.hidden:
-        problems.append(
-            f"{listed(facts.hidden)}: the login lacks DESCRIBE on {facts.source}, so the topic would be left behind; "
-            "grant it, or leave the topic out of the flow"
-        )
+    problems += _hidden_topics(facts)
     problems += _of_fence(facts, fence)
     if fence is not FenceMethod.NONE or facts.closes_earlier:
         problems += facts.fence_note_rights
@@ -195,6 +164,14 @@ def judge_preflight(facts: PreflightFacts, wanted: FenceMethod | None) -> Prefli
         proven=tuple(sorted({where.topic for where, one in facts.proofs.items() if one.proves})),
         proof_lag_s=lag_s(facts.proofs),
     )
+
+
+def _hidden_topics(facts: PreflightFacts) -> list[str]:
+    if not facts.hidden:
+        return []
+    lacks = f"the login lacks DESCRIBE on {facts.source}"
+    left = "the topic would be left behind; grant it, or leave the topic out of the flow"
+    return [f"{listed(facts.hidden)}: {lacks}, so {left}"]
 
 
 def _is_stopped(facts: PreflightFacts) -> bool:
@@ -307,138 +284,3 @@ def _notes(facts: PreflightFacts, fence: FenceMethod) -> list[str]:
             f"{facts.target}->{facts.source} runs"
         )
     return found
-
-
-@dataclass(frozen=True, slots=True)
-class RehearsedStep:
-    """A step: its calls, in words, and its duration in seconds, None when unknown."""
-
-    step: str
-    words: str
-    calls: tuple[str, ...]
-    seconds: float | None
-
-
-def unavailable_s(steps: Sequence[RehearsedStep]) -> float | None:
-    """Seconds for which producers would wait; None when unknown."""
-    found = [one.seconds for one in steps if one.step in FENCED]
-    return None if None in found else sum(second or 0.0 for second in found)
-
-
-def rehearse(world: SwitchoverClusters, options: SwitchoverOptions) -> tuple[Preflight, list[RehearsedStep]]:
-    """Read everything that the steps would read, and list the calls of each step. Raises the errors of the steps."""
-    preflight = world.preflight(options)
-    steps: list[RehearsedStep] = []
-    if preflight.problems:
-        return preflight, steps
-    for name in ORDER[options.kind]:
-        calls, seconds = _calls(world, options, preflight, name)
-        steps.append(RehearsedStep(name, STEPS[name].words, tuple(calls), seconds))
-    return preflight, steps
-
-
-def _calls(
-    world: SwitchoverClusters, options: SwitchoverOptions, preflight: Preflight, step: str
-) -> tuple[list[str], float | None]:
-    ends = world.ends
-    lost = options.kind is SwitchoverKind.EMERGENCY
-    if step == "topics":
-        plan = world.missing_topics(preflight.topics)["topics"]
-        made = [
-            f"create topic {name} on {ends.target} with {counted(one['partitions'], 'partition')}"
-            for name, one in plan.items()
-        ]
-        return made, REQUEST_S * (1 + len(made) / 100)
-    if step == "fence":
-        return ([], 0.0) if lost else _fence_calls(world, preflight)
-    if step == "settle":
-        return [], LOST_STILL_S if lost else QUIET_S if preflight.fence is FenceMethod.ACL else STILL_S[preflight.fence]
-    if step == "watch":
-        return [], STILL_S[preflight.fence] if preflight.fence is FenceMethod.ACL else REQUEST_S
-    if step == "catch-up":
-        return [], _copying_s(max(0, preflight.lag - options.near), preflight.rate)
-    if step == "drain":
-        copying = _copying_s(min(preflight.lag, options.near), preflight.rate)
-        calls = []
-        proof_s = 0.0
-        if preflight.proven:
-            topics = counted(len(preflight.proven), "topic")
-            calls.append(f"wait for the proof of equality of {topics}, {preflight.proof_lag_s:.1f} s behind now")
-            proof_s = REPORTED_S + min(preflight.proof_lag_s, PROOF_NEAR_S)
-        return calls, None if copying is None else copying + STORED_S + proof_s
-    if step == "groups":
-        return _group_calls(world, options, preflight)
-    if step == "seed":
-        kept = sum(topic.partitions for topic in preflight.topics if topic.keeps_name)
-        where = f"{counted(kept, 'partition')} on {ends.source}"
-        text = f"store the positions of flow {ends.target}->{ends.source} for {where}"
-        return ([text] if kept else []), REQUEST_S
-    return [], REQUEST_S
-
-
-def _copying_s(records: int, rate: float | None) -> float | None:
-    if not records:
-        return 0.0
-    return None if not rate else records / rate
-
-
-def _fence_calls(world: SwitchoverClusters, preflight: Preflight) -> tuple[list[str], float]:
-    plan: Data = world.plan_fence(preflight.fence, preflight.topics)
-    name = world.ends.source
-    calls = [f"create ACL on {name}: {_acl(acl)}" for acl in acls_of(plan.get("add", []))]
-    calls += [f"set on {name}: {quota}" for quota in quotas_of(plan.get("set", []))]
-    if preflight.fence is FenceMethod.QUOTA:
-        calls.insert(0, f"the same on {name} with {FIRST_RATE:g} for two seconds, for producers that are fast")
-    return calls, REQUEST_S * (1 + len(calls) / 500) + (2.0 if preflight.fence is FenceMethod.QUOTA else 0.0)
-
-
-def _acl(acl: TopicAcl) -> str:
-    return f"{acl} (prefix)" if acl.pattern == PatternType.PREFIXED else str(acl)
-
-
-def _group_calls(
-    world: SwitchoverClusters, options: SwitchoverOptions, preflight: Preflight
-) -> tuple[list[str], float]:
-    if options.kind is SwitchoverKind.EMERGENCY:
-        copied = {where: one.source for where, one in world.read_copied_positions().items()}
-        seen = read_lost_groups(world, preflight.topics, copied, preflight.groups)
-    else:
-        seen = foresee_groups(world, preflight.topics, preflight.groups)
-    judged = judge(seen)
-    calls = [_group_call(world, one, seen) for one in judged]
-    return calls, REQUEST_S + len(seen.source_states) / GROUPS_PER_S
-
-
-def _group_call(world: SwitchoverClusters, one: GroupOffsetDecision, seen: MovedGroups) -> str:
-    """The commit of an offset, or the reason against it, with the records that the group would skip or repeat."""
-    committed = one.result == COMMITTED
-    call = f"group {one.offset.group}, {one.offset.target}: {one.result}"
-    if committed:
-        call = f"commit for group {one.offset.group} on {world.ends.target}: {one.offset.target} at {one.offset.there}"
-    about_place = {Obstacle.TARGET_AHEAD, Obstacle.TARGET_BEHIND, Obstacle.NOT_EXACT, Obstacle.NOT_TRANSLATED}
-    about_place.add(Obstacle.SOURCE_SILENT)
-    reasons = verdict_of(one, seen, committed=committed).reasons
-    return "; ".join([call, *(reason.text for reason in reasons if reason.obstacle in about_place)])
-
-
-def rehearsal_json(
-    world: SwitchoverClusters, preflight: Preflight, steps: Sequence[RehearsedStep], stands: str
-) -> Data:
-    """The rehearsal as values of JSON; `stands` is the state of the last switchover in this direction, in words."""
-    return {
-        "from": world.ends.source,
-        "to": world.ends.target,
-        "stands": stands,
-        "problems": [with_id(problem, NotReadyError.kind_id) for problem in preflight.problems],
-        "notes": list(preflight.notes),
-        "fence": preflight.fence,
-        "lag": preflight.lag,
-        "records_per_second": preflight.rate,
-        "topics": topics_data(preflight.topics),
-        "proven": list(preflight.proven),
-        "proof_lag_s": preflight.proof_lag_s if preflight.proven else None,
-        "seconds_without_producers": unavailable_s(steps),
-        "steps": [
-            {"step": one.step, "does": one.words, "calls": list(one.calls), "seconds": one.seconds} for one in steps
-        ],
-    }

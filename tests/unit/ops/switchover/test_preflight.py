@@ -130,6 +130,12 @@ def test_an_emergency_needs_no_flow() -> None:
     assert problems(replace(GOOD, kind=SwitchoverKind.EMERGENCY, runs=False)) == []
 
 
+def test_an_emergency_tells_which_topic_it_leaves_behind() -> None:
+    found = judge_preflight(replace(GOOD, kind=SwitchoverKind.EMERGENCY, hidden=(TopicName("secret"),)), None)
+    assert found.problems == ()
+    assert any(note.startswith("secret: the login lacks DESCRIBE on east") for note in found.notes)
+
+
 def test_what_producers_will_miss_is_noted() -> None:
     facts = replace(
         GOOD,

@@ -27,7 +27,7 @@ from twinlog.ops.switchover.model import (
     SwitchoverOptions,
     TooLongError,
 )
-from twinlog.ops.switchover.preflight import rehearsal_json, rehearse, unavailable_s
+from twinlog.ops.switchover.rehearsal import rehearsal_json, rehearse, unavailable_s
 from twinlog.ops.switchover.report import markdown, report
 from twinlog.ops.switchover.session import print_failed_parts, print_report
 from twinlog.ops.switchover.steps.group_step import judge
