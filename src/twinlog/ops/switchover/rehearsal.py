@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from twinlog.kafka.retry import COMMAND_CONNECT_S
 from twinlog.message_ids import with_id
 from twinlog.mirror.groups.safe_move import Obstacle
 from twinlog.model.acls import PatternType, TopicAcl
@@ -40,7 +41,8 @@ REPORTED_S = 1.0
 REQUEST_S = 0.3
 GROUPS_PER_S = 300.0
 
-FENCED = frozenset({"fence", "settle", "drain", "groups", "prove", "seed", "open"})
+CONNECT = "connect"
+FENCED = frozenset({CONNECT, "fence", "settle", "drain", "groups", "prove", "seed", "open"})
 """While these last producers wait."""
 
 
@@ -66,6 +68,8 @@ def rehearse(world: SwitchoverClusters, options: SwitchoverOptions) -> tuple[Pre
     steps: list[RehearsedStep] = []
     if preflight.problems:
         return preflight, steps
+    if options.kind is SwitchoverKind.EMERGENCY and not world.source_answers:
+        steps.append(RehearsedStep(CONNECT, f"wait for an answer of {world.ends.source}", (), COMMAND_CONNECT_S))
     for name in ORDER[options.kind]:
         calls, seconds = _calls(world, options, preflight, name)
         steps.append(RehearsedStep(name, STEPS[name].words, tuple(calls), seconds))

@@ -18,10 +18,12 @@ from tests.unit.ops.switchover.machines import (
 )
 from tests.unit.ops.switchover.scripted import P0, P1, Brokers, Kill, KilledError, ScriptedJournal, ScriptedWorld
 from twinlog.errors import RefusedError
+from twinlog.kafka.retry import COMMAND_CONNECT_S
 from twinlog.model.types import TopicPartition
 from twinlog.ops.switchover.journal import JournalEntries, StepPhase
 from twinlog.ops.switchover.machine import SwitchoverMachine
 from twinlog.ops.switchover.model import SwitchoverKind, SwitchoverOptions, SwitchoverState, TooLongError
+from twinlog.ops.switchover.rehearsal import rehearse, unavailable_s
 from twinlog.ops.switchover.report import report
 
 
@@ -43,6 +45,17 @@ def test_a_lost_source_is_left_where_it_was_copied_to() -> None:
         assert (entries.done("settle") or {})["cut"] == {"orders": {"0": 10, "1": 20}}
         assert (entries.done("prove") or {})["positions"] == {"orders": {"0": 1010, "1": 1020}}
         assert brokers.seeded == {}
+
+
+def test_the_rehearsal_of_an_emergency_counts_the_wait_for_a_silent_source() -> None:
+    emergency = SwitchoverOptions(SwitchoverKind.EMERGENCY)
+    waits = {}
+    for lost in (False, True):
+        brokers = Brokers(A_TO_B, source_lost=lost, copied={P0: 50, P1: 20})
+        _, steps = rehearse(ScriptedWorld(brokers, Kill()), emergency)
+        waits[lost] = unavailable_s(steps) or 0.0
+        assert [one.step for one in steps].count("connect") == lost
+    assert waits[True] == pytest.approx(waits[False] + COMMAND_CONNECT_S)
 
 
 @BOTH_NAMINGS
