@@ -130,8 +130,8 @@ _AUDIT = Area(
             "warning",
             lines=("`N topics ... left out with ... like an entry of topics (...): TOPICS`",),
             meaning="Groups of the mirror read the topics, or their names resemble an entry of `topics`.",
-            impact="The topics have no copies.",
-            mend="Add the topics to `topics`, or to `topics.exclude`.",
+            impact="Unless another mirror copies the topics, they have no copies.",
+            mend="If no other mirror copies the topics, add them to `topics`, or to `topics.exclude`.",
         ),
         Message(
             "TW-AUDIT-06",

@@ -283,10 +283,18 @@ class FlowAuditor:
                 sizes[topic] = sum(log.offsets for log in logs.values())
             return sizes.get(topic)
 
-        findings = outside(self._topology, here.topics, readers, records, self._flow.name)
+        findings = outside(self._topology, here.topics, readers, records, self._flow.name, self._copied)
         left = sum(not self._topology.mirrors(name) for name in here.topics)
         scope = f"{counted(left, 'topic')} outside the filter"
         return PartResult(AuditPart.FILTER, tuple(findings), scope, _sentences(Content.GROUPS, here))
+
+    def _copied(self, topic: TopicName) -> int | None:
+        """The offsets of the remote topic of a topic outside the filter; None without a remote topic."""
+        remote = ask_twice(self._target, self._target.topics).get(self._topology.remote_name(topic))
+        if remote is None:
+            return None
+        logs = ask_twice(self._target, lambda: logs_of(self._target, partitions_of([remote])))
+        return sum(log.offsets for log in logs.values())
 
     def _readers(self, here: Inventory) -> dict[TopicName, list[GroupId]]:
         """The followed groups with offsets in each topic."""

@@ -20,6 +20,12 @@ ALIKE = 0.85
 _LEAST = 3
 """The least number of characters of a name that another name may begin with: short beginnings are common."""
 
+_QUESTION = "does another mirror copy them? if no mirror does, "
+"""A topic outside the filter whose remote topic has records may have its copies from another mirror."""
+
+_Topics = defaultdict[tuple[str, bool], list[TopicName]]
+"""Topics by a reason, and by whether their remote topic has records."""
+
 _EDGE = re.compile(r"[^a-zA-Z0-9]")
 
 
@@ -29,15 +35,17 @@ def outside(
     readers: Mapping[TopicName, Sequence[GroupId]],
     records: Callable[[TopicName], int | None],
     flow: str,
+    copied: Callable[[TopicName], int | None] = lambda _: None,
 ) -> list[Finding]:
     """The topics of the source that the filter leaves out, and that groups or names make suspicious; and the topics of
     the filter that the source lacks or hides.
 
     `readers` are the groups that the flow follows, by the topics that they have committed in. `records` counts the
-    offsets of a topic, None if unknown.
+    offsets of a topic, None if unknown. `copied` counts the offsets of its remote topic, which another mirror may
+    write.
     """
-    read: dict[str, list[TopicName]] = defaultdict(list)
-    alike: dict[str, list[TopicName]] = defaultdict(list)
+    read: _Topics = defaultdict(list)
+    alike: _Topics = defaultdict(list)
     for topic in sorted(topics):
         why = topology.topics.refusal(topic)
         if why is None or topology.policy.is_internal(topic) or topology.mirrors(topic):
@@ -45,13 +53,18 @@ def outside(
         if topology.came_from_target(topic) or topology.is_heartbeats(topic):
             continue
         if readers.get(topic):
-            read[why].append(topic)
+            read[why, bool(copied(topic))].append(topic)
         elif (reason := near_miss(topology.topics, topic)) is not None:
-            alike[reason].append(topic)
+            alike[reason, bool(copied(topic))].append(topic)
+
+    def copy(topic: TopicName) -> str:
+        count = copied(topic)
+        return f"; {topology.remote_name(topic)} has {counted(count, 'record')}" if count else ""
+
     return [
         *_of_absent(topology, topics, flow),
-        *_of_readers(read, readers, records, flow),
-        *_of_names(alike, records, flow),
+        *_of_readers(read, readers, records, flow, copy),
+        *_of_names(alike, records, flow, copy),
     ]
 
 
@@ -98,36 +111,41 @@ def _of_absent(topology: Topology, topics: Collection[TopicName], flow: str) -> 
 
 
 def _of_readers(
-    read: Mapping[str, Sequence[TopicName]],
+    read: _Topics,
     readers: Mapping[TopicName, Sequence[GroupId]],
     records: Callable[[TopicName], int | None],
     flow: str,
+    copy: Callable[[TopicName], str],
 ) -> list[Finding]:
     found = []
-    for why, names in read.items():
+    for (why, is_copied), names in read.items():
         groups = sorted({group for name in names for group in readers[name]})
         verb = "is" if len(names) == 1 else "are"
         text = (
             f"{counted(len(names), 'topic')} {verb} left out ({why}), and groups that the flow follows read "
             f"{'it' if len(names) == 1 else 'them'}: {listed(names)}"
         )
-        lines = tuple(f"{name}: {_amount(records(name))}read by {listed(readers[name])}" for name in names)
-        way = f"add them to topics, or leave {listed(groups)} out of groups"
+        lines = tuple(f"{name}: {_amount(records(name))}read by {listed(readers[name])}{copy(name)}" for name in names)
+        way = f"{_QUESTION if is_copied else ''}add them to topics, or leave {listed(groups)} out of groups"
         found.append(Finding("topic-outside", Severity.WARNING, AuditPart.FILTER, text, way, len(names), flow, lines))
     return found
 
 
 def _of_names(
-    alike: Mapping[str, Sequence[TopicName]], records: Callable[[TopicName], int | None], flow: str
+    alike: _Topics,
+    records: Callable[[TopicName], int | None],
+    flow: str,
+    copy: Callable[[TopicName], str],
 ) -> list[Finding]:
     found = []
-    for reason, names in alike.items():
+    for (reason, is_copied), names in alike.items():
         verb = "is" if len(names) == 1 else "are"
         like = "a name" if len(names) == 1 else "names"
         count = counted(len(names), "topic")
         text = f"{count} {verb} left out with {like} like an entry of topics ({reason}): {listed(names)}"
-        lines = tuple(f"{name}: {_amount(records(name)).removesuffix(', ') or 'unread'}" for name in names)
-        way = "add them to topics if they belong to the mirror, or to topics.exclude if they are foreign"
+        lines = tuple(f"{name}: {_amount(records(name)).removesuffix(', ') or 'unread'}{copy(name)}" for name in names)
+        advice = "add them to topics if they belong to the mirror, or to topics.exclude if they are foreign"
+        way = f"{_QUESTION}{advice}" if is_copied else advice
         found.append(Finding("topic-outside", Severity.WARNING, AuditPart.FILTER, text, way, len(names), flow, lines))
     return found
 

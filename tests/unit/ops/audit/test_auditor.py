@@ -21,7 +21,10 @@ from twinlog.kafka.record.builder import encode_batch, record_body
 from twinlog.kafka.record.compression import CODECS
 from twinlog.kafka.record.stamp import stamp
 from twinlog.mirror.offsets.syncs import OffsetSync
+from twinlog.mirror.topology.topology import topology_of
+from twinlog.model.types import GroupId, TopicName
 from twinlog.ops.audit.auditor import AuditDeadline, AuditOptions, FlowAuditor
+from twinlog.ops.audit.near_misses import outside
 from twinlog.ops.audit.report import AuditPart, FlowAudit, PartResult
 from twinlog.ops.verify.model import PartitionToVerify, Verdict
 from twinlog.ops.verify.planner import VerifyPlan
@@ -104,6 +107,32 @@ def test_a_lost_record_and_a_near_miss_are_found(mirror: Mirror) -> None:
     assert part(found, AuditPart.GAPS).findings == (), "the source still has the record"
     (near,) = part(found, AuditPart.FILTER).findings
     assert near.lines == ("clicks-v2: 3 records",)
+
+
+def test_a_topic_that_another_mirror_may_copy_is_a_question(mirror: Mirror) -> None:
+    """In a hand-over, MirrorMaker 2 copies the topics of later waves: a second copier would double their records."""
+    mirror.target.create("s.clicks-v2")
+    (near,) = part(mirror.audit(), AuditPart.FILTER).findings
+    assert (near.lines, near.way_out.startswith("add them to topics")) == (("clicks-v2: 3 records",), True)
+    put(mirror.target, "s.clicks-v2", some(2))
+    (near,) = part(mirror.audit(), AuditPart.FILTER).findings
+    assert near.lines == ("clicks-v2: 3 records; s.clicks-v2 has 2 records",)
+    assert near.way_out.startswith("does another mirror copy them? if no mirror does, add them to topics")
+
+
+def test_a_read_topic_that_another_mirror_may_copy_is_a_question(mirror: Mirror) -> None:
+    read, copied = TopicName("read"), TopicName("copied")
+    readers = {name: [GroupId("billing")] for name in (read, copied)}
+    copies = {copied: 4_880}
+    found = outside(topology_of(mirror.flow), [read, copied], readers, lambda _: 4_883, "s->w", copies.get)
+    ways = {one.lines: one.way_out for one in found if one.kind == "topic-outside"}
+    advice = "add them to topics, or leave billing out of groups"
+    assert ways == {
+        ("read: 4,883 records, read by billing",): advice,
+        ("copied: 4,883 records, read by billing; s.copied has 4,880 records",): (
+            f"does another mirror copy them? if no mirror does, {advice}"
+        ),
+    }
 
 
 @pytest.mark.parametrize(("topics", "severity"), [("clicks, shop[.]eu", "WARNING"), ("shop[.]eu", "CRITICAL")])
