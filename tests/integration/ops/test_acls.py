@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
@@ -141,6 +142,64 @@ def test_the_printed_rights_are_enough_and_a_missing_line_is_printed_again(guard
                 assert found == {alias: [line]}
             create_acls(cluster, rights_of(line))
     assert printed(file, 0, *uses, "--missing") == {}
+
+
+def test_a_denial_is_removed_by_the_printed_line_and_an_audit_compares_meanings(
+    guarded: Clusters, tmp_path: Path
+) -> None:
+    source, target = guarded
+    create_topic(source, "shut")
+    create_topic(target, "north.shut")
+    text = "clusters = north, south\n"
+    text += flow_properties("north->south", *guarded, {"topics": "shut", "groups": "none"})
+    text += sasl_properties({"north": source, "south": target}, USER)
+    file = tmp_path / "mm2.properties"
+    file.write_text(text, "utf-8")
+    by_alias = {"north": source, "south": target}
+    for alias, lines in printed(file, 0, "--for", "run,audit").items():
+        create_acls(by_alias[alias], {right for line in lines for right in rights_of(line)})
+    ask = ("--for", "run,audit", "--missing")
+    assert printed(file, 0, *ask) == {}
+
+    # An ALLOW has no effect beside these.
+    denials = {
+        "north": Acl("shut", f"User:{USER}", "READ", "DENY"),
+        "south": Acl("north.sh", "User:*", "ALL", "DENY", pattern="PREFIXED"),
+    }
+    for alias, deny in denials.items():
+        create_acls(by_alias[alias], [deny])
+    found = printed(file, 1, *ask)
+    assert {alias: len(lines) for alias, lines in found.items()} == {"north": 1, "south": 1}
+    for alias, (line,) in found.items():
+        admin = tmp_path / f"{alias}-admin.properties"
+        admin.write_text(by_alias[alias].java_properties("admin"), "utf-8")
+        words = shlex.split(line)[1:]
+        assert "--remove" in words
+        place = words.index("--command-config") + 1
+        run_tool(ACL_COMMAND, [*words[:place], admin, *words[place + 1 :]], deadline_s=240)
+    for alias, deny in denials.items():
+        wait_for(lambda: deny not in acls(by_alias[alias]), 60, f"{alias} has forgotten the denial")  # noqa: B023
+    assert printed(file, 0, *ask) == {}
+
+    # The mirror's rights, ALL in place of READ, and a denial that would stop the mirror are no findings.
+    create_acls(
+        source,
+        [Acl("shut", "User:app", "ALL"), Acl("shut", "User:bob", "READ"), Acl("shut", "User:*", "WRITE", "DENY")],
+    )
+    create_acls(
+        target,
+        [
+            Acl("north.shut", "User:app", "ALL"),
+            Acl("north.shut", f"User:{USER}", "WRITE"),
+            Acl("north.shut", "User:eve", "WRITE"),
+        ],
+    )
+    done = CliRunner().invoke(app, ["audit", str(file), "-o", "json"], catch_exceptions=False)
+    shown = [(one["severity"], one["details"]) for one in json.loads(done.stdout)["findings"] if one["kind"] == "acl"]
+    assert shown == [
+        ("warning", ["ALLOW READ on topic north.shut for User:bob from *"]),
+        ("note", ["ALLOW WRITE on topic north.shut for User:eve from *"]),
+    ]
 
 
 def copied(target: KafkaCluster) -> bool:

@@ -3,7 +3,10 @@ producers write, and no others."""
 
 from __future__ import annotations
 
+import json
 import logging
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -117,12 +120,29 @@ def test_there_and_back_and_there_again(
         # The flow still runs, and looks at its fence.
         write(west, topic, 10)
         assert refuses(east, topic)
+        advises_nothing_against_fences(commands, forth, back)
     go_back(commands, back, west, east, topic)
     # The flow raises its fence again, although the first switchover opened its topic.
     assert raised(caplog, "east->west") == 1
     go_back(commands, forth, east, west, topic)
     assert raised(caplog, "east->west") == 2
     assert raised(caplog, "west->east") == 1
+
+
+def advises_nothing_against_fences(commands: FencedPair, forth: Path, back: Path) -> None:
+    """The fence takes WRITE from the flow back; twinlog lifts it, and nobody removes it by hand or copies it."""
+    printed = commands.run("acls", back, "--missing", code=1)
+    assert "is a fence, which twinlog itself removes; it takes WRITE from User:mirrormaker" in printed
+    assert "--remove" not in printed
+    for file in (forth, back):
+        # A process of its own leaves the log of this process to the test.
+        words = [sys.executable, "-m", "twinlog", "audit", str(file), "-o", "json"]
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+        assert done.returncode == 1, done.stderr
+        report = json.loads(done.stdout)
+        assert not next(one["not_audited"] for one in report["flows"][0]["parts"] if one["part"] == "ACLs")
+        shown = [line for one in report["findings"] if one["kind"] == "acl" for line in one["details"]]
+        assert not any("DENY" in line for line in shown), shown
 
 
 def raised(caplog: pytest.LogCaptureFixture, flow: str) -> int:

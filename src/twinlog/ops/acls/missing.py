@@ -27,7 +27,7 @@ from twinlog.model.groups import GROUPS_TOPIC
 from twinlog.model.topics import DescribedTopic, Topic
 from twinlog.model.types import Alias, GroupId, TopicName
 from twinlog.ops.acls.needs import DenialLine, NeededRight, denial_of
-from twinlog.ops.acls.resources import Resource
+from twinlog.ops.acls.resources import CLUSTER_NAME, Resource
 
 
 class ClusterJudge:
@@ -58,17 +58,20 @@ class ClusterJudge:
         """Whether the cluster gives a right; None if the login that asks lacks the right to know."""
         if self.unguarded:
             return True
-        # Brokers alone need cluster action, so a login with this right is a super user.
-        if right.principal == self.login and AclOperation.CLUSTER_ACTION in (self._operations or ()):
-            return True
         if self.acls is not None:
-            return allowed(self.acls, right)
+            return (right.principal == self.login and self._is_super_user(self.acls)) or allowed(self.acls, right)
         return self._reported(right) if right.principal == self.login else None
+
+    def _is_super_user(self, acls: Sequence[Acl]) -> bool:
+        """Whether the login that asks passes ACLs: it may do the work of brokers, and no ACL says so."""
+        place, action = Resource(ResourceType.CLUSTER, CLUSTER_NAME), AclOperation.CLUSTER_ACTION
+        right = NeededRight(Alias(""), self.login, place, action)
+        return action in (self._operations or ()) and not granted(acls, right)
 
     @property
     def is_blind(self) -> bool:
         """Whether the login that asks may read no ACLs, so that denials and rights to come are out of sight."""
-        return self.acls is None and not self.unguarded and AclOperation.CLUSTER_ACTION not in (self._operations or ())
+        return self.acls is None and not self.unguarded
 
     def denials(self, right: NeededRight) -> list[Acl]:
         """The ACLs that take a right away; an ALLOW has no effect beside them."""

@@ -306,6 +306,8 @@ def test_a_cluster_without_an_authorizer_and_a_super_user_have_every_right() -> 
     assert judged(Answers(None, frozenset()), right(), OTHER) == [True, True]
     everything = frozenset({AclOperation.CLUSTER_ACTION})
     assert judged(Answers([], everything), right(), OTHER) == [True, False]
+    cluster = replace(acl("kafka-cluster", AclOperation.ALL), resource=ResourceType.CLUSTER)
+    assert judged(Answers([cluster], everything), right()) == [False], "an ACL lets an ordinary login do all of it"
 
 
 def test_without_acls_the_reported_operations_decide() -> None:
