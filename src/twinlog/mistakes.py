@@ -179,6 +179,11 @@ class ConfigWarning(Mistake):
 
     level: ClassVar[MistakeLevel] = "warning"
 
+    @property
+    def of_other_programs(self) -> bool:
+        """Whether it lists keys or fields that MirrorMaker 2's Java processes or brokers read: its file needs them."""
+        return not self.key and self.kind in {MistakeKind.IGNORED, MistakeKind.IGNORED_FIELDS}
+
 
 @dataclass(frozen=True, slots=True)
 class ConfigNote(Mistake):

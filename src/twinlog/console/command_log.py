@@ -183,8 +183,11 @@ def print_refusal(error: ConfigError) -> None:
 
 
 def print_warnings(warnings: Sequence[ConfigWarning]) -> None:
-    """Print settings that are legal in a file but surely unintended, on stderr."""
-    print_mistake_lines(warnings)
+    """Print settings that are legal in a file but surely unintended, on stderr.
+
+    Keys that MirrorMaker 2 itself needs are printed with -v: `twinlog check` and the start of a run name them.
+    """
+    print_mistake_lines([one for one in warnings if chosen_log().verbose or not one.of_other_programs])
 
 
 @contextmanager

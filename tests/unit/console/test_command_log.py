@@ -9,7 +9,9 @@ from collections.abc import Iterator
 import pytest
 
 from harness.wait import wait_for
-from twinlog.console.command_log import WarningMergeHandler, waits_reported
+from twinlog.console.command_log import WarningMergeHandler, print_warnings, waits_reported
+from twinlog.console.log_options import LogFormat, choose_log
+from twinlog.mistakes import ConfigWarning, MistakeKind
 
 
 class Kept(logging.Handler):
@@ -38,6 +40,22 @@ def log(together: WarningMergeHandler) -> Iterator[logging.Logger]:
     log.addHandler(together)
     yield log
     log.removeHandler(together)
+
+
+@pytest.mark.parametrize("verbose", [False, True])
+def test_keys_that_mirror_maker_2_needs_are_printed_with_v_alone(
+    capsys: pytest.CaptureFixture[str], verbose: bool
+) -> None:
+    keys = ConfigWarning("f", 3, "", "these keys are ignored here: plugin.path", kind=MistakeKind.IGNORED)
+    misplaced = ConfigWarning("f", 4, "producer.acks", "ignored here; write acks", kind=MistakeKind.IGNORED)
+    choose_log(LogFormat.TEXT, verbose=verbose, quiet=False)
+    try:
+        print_warnings([keys, misplaced])
+    finally:
+        choose_log(LogFormat.TEXT, verbose=False, quiet=False)
+    printed = capsys.readouterr().err
+    assert ("plugin.path" in printed) is verbose
+    assert "producer.acks: ignored here" in printed
 
 
 def test_where_no_thread_can_be_started_nothing_waits(

@@ -305,6 +305,20 @@ def own_class(item: KeyScope, found: ParsedFile) -> str | None:
 
 
 def _report_effects(scoped: Iterable[KeyScope], warnings: list[ConfigWarning]) -> None:
+    ignored = ignored_entries(scoped)
+    for effect, why in (
+        (Effect.JVM, "these keys are for Connect's workers and Kafka's Java clients, and are ignored here"),
+        (Effect.BROKER, "these keys configure brokers and are ignored by a client"),
+    ):
+        if entries := ignored[effect]:
+            first = next(iter(entries.values()))
+            text = f"{why}: {', '.join(entries)}"
+            warnings.append(ConfigWarning(first.file, first.line, "", text, kind=MistakeKind.IGNORED))
+
+
+def ignored_entries(scoped: Iterable[KeyScope]) -> Mapping[Effect, Mapping[str, PropertyEntry]]:
+    """The entries that configure Kafka's Java processes or brokers, and are ignored here, by their keys."""
+    scoped = list(scoped)
     jvm: dict[str, PropertyEntry] = {}
     broker: dict[str, PropertyEntry] = {}
     # Transforms of fields use these converters to read keys and values.
@@ -318,11 +332,4 @@ def _report_effects(scoped: Iterable[KeyScope], warnings: list[ConfigWarning]) -
             jvm.setdefault(item.entry.key, item.entry)
         elif key.effect is Effect.BROKER:
             broker.setdefault(item.entry.key, item.entry)
-    for ignored, why in (
-        (jvm, "these keys are for Connect's workers and Kafka's Java clients, and are ignored here"),
-        (broker, "these keys configure brokers and are ignored by a client"),
-    ):
-        if ignored:
-            first = next(iter(ignored.values()))
-            text = f"{why}: {', '.join(ignored)}"
-            warnings.append(ConfigWarning(first.file, first.line, "", text, kind=MistakeKind.IGNORED))
+    return {Effect.JVM: jvm, Effect.BROKER: broker}

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from twinlog.config.keys.process import LISTENERS, REST_KEYS
 from twinlog.config.keys.scope import KeyScope, KeyScopes, SourceAndTarget
 from twinlog.config.properties import PropertyEntry, property_line
-from twinlog.config.text.entries import without_duplicates
+from twinlog.config.text.entries import ignored_entries, without_duplicates
 from twinlog.errors import ConfigError
 from twinlog.mirror.topology.topology import topology_of
 from twinlog.model.topics import is_legal_topic
@@ -161,9 +161,12 @@ def canary_file(entries: Iterable[PropertyEntry], aliases: tuple[Alias, ...], ch
     clusters: list[str] = []
     own: list[str] = []
     left_out: list[str] = []
-    for entry in without_duplicates(entries, []).values():
-        scope = scopes.scope_of(entry)
-        if not _concerns(scope, ends):
+    scoped = [scopes.scope_of(entry) for entry in without_duplicates(entries, []).values()]
+    ignored = {key for entries in ignored_entries(scoped).values() for key in entries}
+    for scope in scoped:
+        entry = scope.entry
+        # A check of the canary's file would warn of these keys.
+        if entry.key in ignored or scope.no_effect is not None or not _concerns(scope, ends):
             continue
         if scope.name.startswith(_PORTS):
             left_out.append(entry.key)

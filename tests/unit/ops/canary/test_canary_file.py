@@ -100,6 +100,14 @@ def test_a_canary_copies_the_chosen_topics_alone_and_touches_no_group_and_no_rig
     assert (flow.groups, flow.tasks_max) == (("shop.*",), 4)
 
 
+def test_keys_that_are_ignored_are_left_out(tmp_path: Path) -> None:
+    ignored = "config.storage.replication.factor = 1\nwest.status.storage.replication.factor = 1\nproducer.acks = all\n"
+    _, text, _ = written(tmp_path, PROPERTIES + ignored, "--topic", "orders")
+    assert "storage.replication.factor" not in text
+    assert "producer.acks" not in text
+    assert load(tmp_path / "out/canary.properties").warnings == ()
+
+
 def test_references_to_secrets_stay_references(tmp_path: Path) -> None:
     result, text, flow = written(tmp_path, PROPERTIES, "--topic", "orders", "--start", "latest")
     assert f"west.sasl.jaas.config = {JAAS}" in text
