@@ -60,6 +60,9 @@ class Staged:
     page: str = ""
     rehearsed: list[str] = field(default_factory=list)
     """The lines of the rehearsal of a switchover."""
+    groups: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """The partition orders-0 of each group by `twinlog groups`."""
+    planned: str = ""
 
 
 def properties(source: KafkaCluster, target: KafkaCluster) -> str:
@@ -185,6 +188,12 @@ def staged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Staged]:
             )
             log.info("%s%s", rehearsed.stdout, rehearsed.stderr)
             assert rehearsed.returncode == 0, rehearsed.stderr
+            shown = CliRunner().invoke(app, ["groups", str(strict), "-o", "json"])
+            assert shown.exit_code == 1, shown.output
+            (moves,) = json.loads(shown.stdout)["flows"]
+            planned = CliRunner().invoke(app, ["plan", str(strict), "--all"])
+            assert planned.exit_code == 0, planned.output
+            log.info("%s%s", shown.stdout, planned.stdout)
             found = Staged(
                 source,
                 target,
@@ -193,6 +202,8 @@ def staged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Staged]:
                 text_done.stdout,
                 page.read_text("utf-8"),
                 rehearsed.stdout.splitlines(),
+                {one["group"]: one["partitions"][0] for one in moves["groups"]},
+                planned.stdout,
             )
             assert second.stop(60)
         yield found
@@ -248,13 +259,29 @@ def test_a_switchover_says_the_same_about_groups(staged: Staged) -> None:
     assert there["late"] <= place < 400 <= place + int(stands[3]) == there["late"] + repeats["count"]
     ahead = re.fullmatch(
         rf"group shop, north.orders-0: ahead; on the target the group continues at {there['shop']}, and its position "
-        r"there is (\d+) to (\d+): it would skip (\d+) to (\d+) records",
+        r"there is (\d+) to (\d+): it would skip (\d+) to (\d+) records, unless it has read them there",
         shop,
     )
     assert ahead, shop
     least, past, fewest, most = map(int, ahead.groups())
     assert least <= 100 <= past
     assert (fewest, most) == (skips["count"], there["shop"] - least)
+    # `groups` and `plan` say the same, and `plan` names the partition.
+    (reason,) = staged.groups["shop"]["reasons"]
+    assert shop == f"group shop, north.orders-0: ahead; {reason['text']}"
+    assert f"shop: stays: orders-0: {reason['text']}" in staged.planned
+    for name, finding in (("shop", skips), ("late", repeats)):
+        seen = staged.groups[name]
+        assert not seen["exact"]
+        assert f"should be at least {seen['translated']}, {finding['count']} " in finding["details"][0]
+    assert staged.groups["late"]["repeats"] == repeats["count"]
+    assert staged.groups["shop"]["translated"] == least
+    assert place == staged.groups["late"]["translated"]
+    if there["late"] == place:
+        text = f"offset 400 has no exact translation: the group would repeat some, up to {repeats['count']} records"
+        assert f"late: stays: orders-0: {text}" in staged.planned
+    else:
+        assert "late: offsets of 1 partition are committed on south" in staged.planned
 
 
 def test_a_group_in_an_empty_topic_could_move(staged: Staged) -> None:

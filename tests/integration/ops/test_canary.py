@@ -184,15 +184,17 @@ def test_the_report_of_a_running_pair(beside: Beside) -> None:
     assert found["lag"][1]["state"].startswith("running")
 
 
-def test_groups_are_compared_by_content(beside: Beside) -> None:
+def test_groups_have_the_most_repeats_of_both_copies(beside: Beside) -> None:
     _, found = beside.reports["watched"]
     (group,) = found["groups"]
     assert (group["group"], group["topic"]) == (GROUP, TOPIC)
     mm2, own = group["mirror_maker_2"], group["twinlog"]
     # Both copies begin with the first record of the source, and nothing is missing.
     assert own == {"resumes": group["committed"], "exact": True}
-    assert mm2["should_be"] == group["committed"]
-    assert mm2["repeats"] == group["committed"] - mm2["resumes"]
+    # Between two offset syncs of MirrorMaker 2 the place is a range, as for `twinlog groups` and `twinlog audit`.
+    assert mm2["resumes"] <= mm2["should_be"] <= group["committed"] <= mm2["resumes"] + mm2["repeats"]
+    if mm2["exact"]:
+        assert mm2["should_be"] == group["committed"] == mm2["resumes"] + mm2["repeats"]
     assert mm2["skips"] == 0
 
 

@@ -23,8 +23,8 @@ log = logging.getLogger(__name__)
 class TranslatedGroupOffset(NamedTuple):
     """A partition of the target and the offset to commit there; with `exact` the group skips and repeats no record.
 
-    With `recreated` the partition has no copy yet, and earlier translations are of a deleted topic. `by_syncs` is as in
-    `MoveFacts`.
+    With `recreated` the partition has no copy yet, and earlier translations are of a deleted topic. `by_syncs`
+    is True for a translation by the few offset syncs that MirrorMaker 2 keeps.
     """
 
     partition: TopicPartition
@@ -56,10 +56,11 @@ class GroupOffsetTranslator:
         self._policy = policy_of(settings)
         self._filter = topic_filter_of(settings)
         self._there = translator
-        self._reverse = reverse or _reverse_of(settings)
+        self.reverse = reverse or _reverse_of(settings)
+        """The flow back."""
         self._source = source
         self._target = target
-        self._back = Translator(self._reverse, target, source)
+        self._back = Translator(self.reverse, target, source)
         self._way_back = False
         self._one_cluster: bool | None = None
         """Whether source and target are the same cluster; None before the first check."""
@@ -98,7 +99,7 @@ class GroupOffsetTranslator:
 
     def _refresh_back(self) -> bool:
         client = self._source.client
-        positions = TopicName(self._reverse.positions_topic)
+        positions = TopicName(self.reverse.positions_topic)
         found = self._source.call(client.refresh, [positions])[positions]
         if found.error == Code.UNKNOWN_TOPIC_OR_PARTITION:
             return False
@@ -117,21 +118,32 @@ class GroupOffsetTranslator:
 
     def translate_offset(self, partition: TopicPartition, offset: SourceOffset) -> TranslatedGroupOffset | None:
         """Return the target position for `offset`, committed in a partition of the source; None when it is unknown."""
+        there = self.remote(partition)
+        if there is None:
+            return None
         if self.came_from_target(partition.topic):
-            topic = self._policy.upstream_name(partition.topic)
-            if topic is None or not self._way_back:
+            if not self._way_back:
                 return None
-            there = TopicPartition(topic, partition.partition)
             # The source of the flow back is this flow's target.
             back = self._back.to_source(there, TargetOffset(offset))
-            return None if back is None else TranslatedGroupOffset(there, TargetOffset(back.offset), back.exact)
-        there = TopicPartition(
-            self._policy.remote_name(self._settings.source_name, partition.topic), partition.partition
-        )
+            return (
+                None
+                if back is None
+                else TranslatedGroupOffset(there, TargetOffset(back.offset), back.exact, by_syncs=back.by == "syncs")
+            )
         found = self._there.to_target(partition, offset)
         if found is None:
             return None
         return TranslatedGroupOffset(there, found.offset, found.exact, found.by == "start", found.by == "syncs")
+
+    def remote(self, partition: TopicPartition) -> TopicPartition | None:
+        """Return the partition of the target at which a group continues; None for a copy whose original lacks a
+        name."""
+        if not self.came_from_target(partition.topic):
+            topic: TopicName | None = self._policy.remote_name(self._settings.source_name, partition.topic)
+        else:
+            topic = self._policy.upstream_name(partition.topic)
+        return None if topic is None else TopicPartition(topic, partition.partition)
 
     def past_copies(self, partition: TopicPartition, offset: SourceOffset) -> TargetOffset | None:
         """Return a target offset from which on all records are unread by the group; None when unknown."""

@@ -72,8 +72,7 @@ class MoveFacts:
     that came from the target has `from_target` in place of `copied`.
 
     `translated` is the target offset of `committed`. With `exact` the group repeats no record from `translated` on,
-    otherwise no record from `past_copies` on. `by_syncs` is True for a translation by the few offset syncs that
-    MirrorMaker 2 keeps. `checkpoint_source` and `checkpoint_target` are the offsets of the last
+    otherwise no record from `past_copies` on. `checkpoint_source` and `checkpoint_target` are the offsets of the last
     checkpoint. `target_committed` is the group's offset on the target. The starts are the first offsets of the logs,
     the ends are the next offsets. If `target_leader` is False, the remote partition is unreadable now.
 
@@ -92,7 +91,6 @@ class MoveFacts:
     copied: SourceOffset | None = None
     translated: TargetOffset | None = None
     exact: bool = False
-    by_syncs: bool = False
     past_copies: TargetOffset | None = None
     checkpoint_source: SourceOffset | None = None
     checkpoint_target: TargetOffset | None = None
@@ -223,7 +221,7 @@ def judge(facts: MoveFacts, *, most_repeats: int = 0) -> MoveVerdict:
     behind = _behind(facts, facts.committed)
     if behind is not None:
         return MoveVerdict((*in_use, behind), _left_on_target(facts), 0)
-    true, exact = _true_offset(facts)
+    true, exact = true_offset(facts)
     if true is None:
         text = "the group has committed an offset older than any that can be translated"
         return MoveVerdict((*in_use, Reason(Obstacle.NOT_TRANSLATED, text)), None, None)
@@ -259,7 +257,7 @@ def _behind(facts: MoveFacts, committed: SourceOffset) -> Reason | None:
     return None
 
 
-def _true_offset(facts: MoveFacts) -> tuple[TargetOffset | None, bool]:
+def true_offset(facts: MoveFacts) -> tuple[TargetOffset | None, bool]:
     """Return the target offset at which the group has to continue, and whether it is exact.
 
     A group at the end of a completely copied source log continues at the end of the target's log. The offset is exact,

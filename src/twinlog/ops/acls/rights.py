@@ -457,7 +457,7 @@ COMMAND_ROWS = (
         "target",
         "topic `mm2-twinlog-switchover.internal`",
         (_READ,),
-        "which groups a switchover has moved",
+        "groups that a switchover moved",
         journal,
         follows,
         uses=("plan", "groups", "audit"),

@@ -223,28 +223,15 @@ class FlowAuditor:
             return PartResult(AuditPart.GROUPS, scope=f"all groups of {self._flow.source} are hidden, or it has none")
         self._require_groups(self._target)
         known = next(one for one in followers(self._flows) if one.settings is self._flow)
-        if not self._history and not self._flow.copies:
-            self._history = self._history_of_copiers(known.copied_by)
         with GroupsReader(known.settings, known.copied_by, known.reverse, connect=self._connect) as reader:
             seen = reader.read()
-        findings = group_findings(self._flow.name, self._flow.target, seen, self._history)
+        findings = group_findings(self._flow.name, self._flow.target, seen)
         trouble = None if seen.source_trouble is None else f"the source is silent about groups: {seen.source_trouble}"
         if seen.unlisted:
             trouble = (
                 f"{counted(seen.unlisted, 'partition')} of {GROUPS_TOPIC} without a leader, whose groups are missing"
             )
         return PartResult(AuditPart.GROUPS, tuple(findings), counted(len(seen.groups), "group"), trouble)
-
-    def _history_of_copiers(self, copied_by: Sequence[FlowSettings]) -> SyncHistory:
-        """The offset syncs for a checkpoint connector, which leaves copying to other connectors."""
-        topologies = [topology_of(flow) for flow in copied_by]
-        topics = [
-            topic for name, topic in self._source.topics().items() if any(one.mirrors(name) for one in topologies)
-        ]
-        wanted = partitions_of(topics)
-        return SyncHistoryReader(self._flow, self._source, self._target).read(
-            lambda: self._source.offsets(wanted, latest=True)
-        )
 
     def _has_groups(self, cluster: ClusterAdmin) -> bool:
         """Whether a cluster has ever had a group: before its first group, a request for one creates a topic."""

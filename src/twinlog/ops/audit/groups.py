@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from twinlog.mirror.groups.safe_move import MoveVerdict, Obstacle, judge
-from twinlog.mirror.offsets.sync_history import SyncHistory
+from twinlog.mirror.groups.safe_move import MoveVerdict, Obstacle, true_offset
 from twinlog.model.amounts import counted
 from twinlog.model.topics import listed
-from twinlog.model.types import TargetOffset
 from twinlog.ops.audit.report import AuditPart, Finding, Severity
 from twinlog.ops.groups.reader import GroupPartitionStatus, GroupsSnapshot, GroupStatus
 
@@ -41,46 +39,30 @@ class GroupFailover:
     unclear: tuple[GroupPartitionStatus, ...] = ()
 
 
-def by_history(part: GroupPartitionStatus, history: SyncHistory) -> GroupPartitionStatus:
-    """The partition of a group with its nearest translation by all offset syncs, in place of a missing exact map."""
-    facts = part.facts
-    if facts.exact or facts.committed is None or facts.remote is None or facts.target_end is None:
-        return part
-    if facts.from_target or facts.not_mirrored is not None:
-        return part
-    found = history.translate(facts.source, facts.committed, facts.target_end)
-    if found is None:
-        return part
-    place = found.joined(None if facts.by_syncs else facts.translated, facts.past_copies)
-    past = None if place.past is None else TargetOffset(place.past)
-    better = replace(facts, translated=TargetOffset(place.least), exact=place.exact, past_copies=past)
-    return replace(part, facts=better, verdict=judge(better))
-
-
-def failover_of(group: GroupStatus, history: SyncHistory) -> GroupFailover:
+def failover_of(group: GroupStatus) -> GroupFailover:
     """The result of a failover of a group now."""
     skips, repeats, unclear = [], [], []
     for part in group.partitions:
-        better = by_history(part, history)
-        verdict = better.verdict
+        verdict = part.verdict
         if verdict.moved or verdict.safe:
             continue
-        skipped = _skipped(better, verdict)
+        skipped = certain_skips(part)
         if skipped:
-            skips.append((better, skipped))
+            skips.append((part, skipped))
         elif verdict.repeats:
-            repeats.append((better, verdict.repeats))
+            repeats.append((part, verdict.repeats))
         elif not _is_passing(verdict):
-            unclear.append(better)
+            unclear.append(part)
     return GroupFailover(group.group, tuple(skips), tuple(repeats), tuple(unclear))
 
 
-def _skipped(part: GroupPartitionStatus, verdict: MoveVerdict) -> int:
-    """Records that the group skips for certain; with an inexact translation those beyond the least offset."""
-    if verdict.skips:
-        return verdict.skips
+def certain_skips(part: GroupPartitionStatus) -> int:
+    """Records that the group skips for certain; with an inexact place those beyond all copies of records that it has
+    read."""
+    if part.verdict.skips:
+        return part.verdict.skips
     facts = part.facts
-    ahead = any(reason.obstacle is Obstacle.TARGET_AHEAD for reason in verdict.reasons)
+    ahead = any(reason.obstacle is Obstacle.TARGET_AHEAD for reason in part.verdict.reasons)
     if not ahead or facts.past_copies is None or facts.resumes is None:
         return 0
     return max(0, facts.resumes - facts.past_copies)
@@ -90,11 +72,11 @@ def _is_passing(verdict: MoveVerdict) -> bool:
     return all(reason.obstacle in IN_PASSING for reason in verdict.reasons)
 
 
-def group_findings(flow: str, target: str, seen: GroupsSnapshot, history: SyncHistory) -> list[Finding]:
+def group_findings(flow: str, target: str, seen: GroupsSnapshot) -> list[Finding]:
     """A finding for each group that would skip records, repeat records, or begin at an unknown offset on the target."""
     found: list[Finding] = []
     for group in seen.groups:
-        one = failover_of(group, history)
+        one = failover_of(group)
         found += _of_skips(flow, target, one)
         found += _of_repeats(flow, target, one)
         found += _of_unclear(flow, target, one)
@@ -127,12 +109,11 @@ def _of_skips(flow: str, target: str, one: GroupFailover) -> list[Finding]:
     if not one.skips:
         return []
     count = sum(records for _, records in one.skips)
-    about = "" if all(part.facts.exact for part, _ in one.skips) else "at least "
+    about = "" if all(true_offset(part.facts)[1] for part, _ in one.skips) else "at least "
     text = f"group {one.group} would skip {about}{counted(count, 'record')} on {target}"
     way = (
-        f"if the group has read these records on {target}, after a failover by hand, leave its offsets there; "
-        f"otherwise stop its consumers on {target}, and set its offsets there back to the numbers after 'should be' "
-        "(kafka-consumer-groups.sh --reset-offsets --to-offset)"
+        f"if the group has yet to read these records on {target}, stop its consumers there, and set its offsets back "
+        "to the numbers after 'should be' (kafka-consumer-groups.sh --reset-offsets --to-offset)"
     )
     lines = _lines(one.skips, lambda part, records: f"{part.facts.source}: {_offsets(part)}, {records} skipped")
     return [Finding("group-skips", Severity.CRITICAL, AuditPart.GROUPS, text, way, count, flow, lines)]
@@ -142,7 +123,7 @@ def _of_repeats(flow: str, target: str, one: GroupFailover) -> list[Finding]:
     if not one.repeats:
         return []
     count = sum(records for _, records in one.repeats)
-    about = "" if all(part.facts.exact for part, _ in one.repeats) else "up to "
+    about = "" if all(true_offset(part.facts)[1] for part, _ in one.repeats) else "up to "
     text = f"group {one.group} would repeat {about}{counted(count, 'record')} on {target}"
     commits = all(part.facts.syncs for part, _ in one.repeats)
     way = (
@@ -177,10 +158,10 @@ def _of_unclear(flow: str, target: str, one: GroupFailover) -> list[Finding]:
 
 def _offsets(part: GroupPartitionStatus) -> str:
     facts = part.facts
-    exact = "" if facts.exact else "at least "
+    place, exact = true_offset(facts)
     return (
         f"committed {facts.committed} on the source, continues at {facts.resumes} on the target, should be "
-        f"{exact}{facts.translated}"
+        f"{'' if exact else 'at least '}{place}"
     )
 
 

@@ -100,8 +100,10 @@ class GroupResume:
     """The record at which a group would resume on the target, by each program; counts of records, None if unknown.
 
     `committed` is the group's offset on the source. `resumes` is its offset in MirrorMaker 2's copy, committed there or
-    in a checkpoint, and `should` the offset of the next record by content. `in_canary` is that record in the canary's
-    copy by twinlog's exact map.
+    in a checkpoint, and `should` the offset of the next record, as `twinlog groups` translates it: the least offset if
+    `certain` is False. Then `repeats` is the most records that the group would read a second time from MirrorMaker 2's
+    offset on, and `skips` the fewest records that the group would never read. `in_canary` is the next record in the
+    canary's copy by twinlog's exact map.
     """
 
     group: GroupId
@@ -109,18 +111,11 @@ class GroupResume:
     committed: int
     resumes: int | None = None
     should: int | None = None
+    certain: bool = False
+    repeats: int | None = None
+    skips: int | None = None
     in_canary: int | None = None
     exact: bool = False
-
-    @property
-    def repeats(self) -> int | None:
-        """Records that the group would read a second time from MirrorMaker 2's offset on."""
-        return None if self.resumes is None or self.should is None else max(0, self.should - self.resumes)
-
-    @property
-    def skips(self) -> int | None:
-        """Records that the group would never read from MirrorMaker 2's offset on."""
-        return None if self.resumes is None or self.should is None else max(0, self.resumes - self.should)
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -131,6 +126,7 @@ class GroupResume:
             "mirror_maker_2": {
                 "resumes": self.resumes,
                 "should_be": self.should,
+                "exact": self.certain,
                 "repeats": self.repeats,
                 "skips": self.skips,
             },
@@ -215,7 +211,8 @@ class CanaryReport:
             text = "No record was compared: the canary has yet to copy."
         repeats = [one.repeats for one in self.groups if one.repeats is not None]
         if self.groups:
-            by_mm2 = f"{counted(sum(repeats), 'record')} by MirrorMaker 2's offsets, and " if repeats else ""
+            up_to = "" if all(one.certain for one in self.groups if one.repeats is not None) else "up to "
+            by_mm2 = f"{up_to}{counted(sum(repeats), 'record')} by MirrorMaker 2's offsets, and " if repeats else ""
             none, some = ("none", "some") if repeats else ("no record", "some records")
             by_map = none if all(one.exact for one in self.groups) else some
             text += f" On a failover now, consumer groups would repeat {by_mm2}{by_map} by twinlog's map."
@@ -309,8 +306,10 @@ def _resume(one: GroupResume) -> str:
     elif one.should is None:
         mm2 = f"MirrorMaker 2 resumes at {one.resumes}, and the right offset is unknown"
     else:
-        counts = f"{one.repeats:,} repeated, {one.skips:,} skipped"
-        mm2 = f"MirrorMaker 2 resumes at {one.resumes}, should be {one.should}: {counts}"
+        up_to, at_least = ("", "") if one.certain else ("up to ", "at least ")
+        repeated = "unknown" if one.repeats is None else f"{up_to}{one.repeats:,}"
+        counts = f"{repeated} repeated, {at_least if one.skips else ''}{one.skips or 0:,} skipped"
+        mm2 = f"MirrorMaker 2 resumes at {one.resumes}, should be {at_least}{one.should}: {counts}"
     if one.in_canary is None:
         own = "twinlog: before the canary's first copy"
     else:

@@ -11,11 +11,13 @@ from twinlog.errors import ClusterError, OptionError, RefusedError
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect, both_clusters
 from twinlog.kafka.retry import COMMAND_CONNECT_S
 from twinlog.message_ids import told
+from twinlog.mirror.groups.safe_move import true_offset
 from twinlog.mirror.offsets.sync_history import SyncHistory, SyncHistoryReader
 from twinlog.mirror.topology.topology import topology_of
 from twinlog.model.topics import listed
-from twinlog.model.types import SourceOffset, TopicName, TopicPartition
+from twinlog.model.types import TopicName, TopicPartition
 from twinlog.ops.audit.auditor import AuditDeadline
+from twinlog.ops.audit.groups import certain_skips
 from twinlog.ops.audit.records import CompareRanges, record_findings
 from twinlog.ops.audit.sample import sample_of
 from twinlog.ops.canary.comparison import (
@@ -39,9 +41,6 @@ from twinlog.settings.worker import WorkerSettings
 
 LOOK_S = 5.0
 """The seconds between two looks at the lag."""
-
-MOST_ANCHORS = 20
-"""The number of offset syncs near a group's offset that are looked up in the canary's map."""
 
 Progress = Callable[[str, str, int, int], None]
 """Called with a flow, the kind of work, the number done, and the total number."""
@@ -123,7 +122,6 @@ class CanaryReader:
         self._connect_s = connect_s
         self._clock = clock
         self._canary_topology = topology_of(compared.canary)
-        self._histories: dict[str, SyncHistory] = {}
         # A wrong number is an error before the first request.
         self._trees: dict[Program, ProcessTree] = {}
         for program, pid, option in ((MM2, options.mm2_pid, "--mm2-pid"), (TWINLOG, options.pid, "--pid")):
@@ -277,7 +275,6 @@ class CanaryReader:
         finally:
             source.close()
             target.close()
-        self._histories[flow.name] = found
         return found
 
     # Groups.
@@ -299,33 +296,31 @@ class CanaryReader:
             return []
         with GroupsReader(follower.settings, follower.copied_by, follower.reverse, connect=self._connect) as reader:
             seen = reader.read()
-        history = self._histories.get(compared.base.name, SyncHistory({}))
         found: list[GroupResume] = []
         with Lookup(compared.canary, connect=self._connect) as lookup:
             for group in seen.groups:
                 for part in group.partitions:
                     if self._canary_topology.mirrors(part.facts.source.topic):
-                        one = self._resume(part, lookup, history)
+                        one = self._resume(part, lookup)
                         found += [] if one is None else [one]
         return found
 
-    def _resume(self, part: GroupPartitionStatus, lookup: Lookup, history: SyncHistory) -> GroupResume | None:
+    def _resume(self, part: GroupPartitionStatus, lookup: Lookup) -> GroupResume | None:
         facts = part.facts
         if facts.committed is None:
             return None
         ours = _place(lookup, facts.source, facts.committed)
-        should = by_canary(lookup, facts.source, facts.committed, history)
-        if should is None and facts.target_end is not None:
-            place = history.translate(facts.source, facts.committed, facts.target_end)
-            should = place.least if place is not None and place.exact else None
-        if should is None and facts.exact:
-            should = facts.translated
+        should, certain = true_offset(facts)
+        known = facts.resumes is not None and should is not None
         return GroupResume(
             facts.group,
             facts.source,
             int(facts.committed),
             None if facts.resumes is None else int(facts.resumes),
             None if should is None else int(should),
+            certain,
+            part.verdict.repeats if known else None,
+            certain_skips(part) if known else None,
             None if ours is None else ours[0],
             exact=ours is not None and ours[1],
         )
@@ -344,21 +339,3 @@ def _place(lookup: Lookup, partition: TopicPartition, offset: int) -> tuple[int,
     except ClusterError:
         return None
     return None if found is None else (int(found.offset), found.exact)
-
-
-def by_canary(lookup: Lookup, partition: TopicPartition, committed: SourceOffset, history: SyncHistory) -> int | None:
-    """The offset in MirrorMaker 2's copy of the next record of a group; None if the canary lacks the records.
-
-    The canary's exact map counts the records between the group's offset and an offset sync of MirrorMaker 2, also if
-    source offsets have holes. MirrorMaker 2's copy has the same records, as the comparison of records shows.
-    """
-    here = _place(lookup, partition, committed)
-    if here is None or not here[1]:
-        return None
-    # Between a near sync and the group's offset there are few records that could be missing or doubled.
-    nearest = sorted(history.anchors(partition), key=lambda anchor: abs(anchor.source - committed))
-    for anchor in nearest[:MOST_ANCHORS]:
-        there = _place(lookup, partition, anchor.source)
-        if there is not None and there[1]:
-            return anchor.target + here[0] - there[0]
-    return None

@@ -27,6 +27,7 @@ from twinlog.console.table import table
 from twinlog.errors import ClusterError, RefusedError, TwinlogError
 from twinlog.kafka.retry import LOOK_CONNECT_S
 from twinlog.message_ids import id_first
+from twinlog.mirror.groups.safe_move import true_offset
 from twinlog.model.amounts import counted
 from twinlog.model.groups import GROUPS_TOPIC
 from twinlog.ops.running_worker import read_flows_asked
@@ -234,14 +235,14 @@ def _row(group: GroupStatus, part: GroupPartitionStatus) -> tuple[str, ...]:
         answer = f"has moved ({group.target_state} on the target)"
     else:
         answer = "yes" if verdict.safe else "no: " + "; ".join(reason.text for reason in verdict.reasons)
-    exact = "" if facts.exact or facts.translated is None else "~"
+    place, exact = true_offset(facts)
     return (
         group.group,
         facts.source.topic,
         str(facts.source.partition),
         _number(facts.committed),
         _number(facts.source_lag),
-        exact + _number(facts.translated),
+        f"{'' if exact or place is None else '~'}{_number(place)}",
         _number(facts.target_committed),
         _number(facts.target_lag),
         answer,
@@ -277,6 +278,7 @@ def _group_json(group: GroupStatus) -> dict[str, Any]:
 
 def _partition_json(part: GroupPartitionStatus) -> dict[str, Any]:
     facts, verdict = part.facts, part.verdict
+    place, exact = true_offset(facts)
     return {
         "topic": facts.source.topic,
         "partition": facts.source.partition,
@@ -285,8 +287,8 @@ def _partition_json(part: GroupPartitionStatus) -> dict[str, Any]:
         "source_end": facts.source_end,
         "source_lag": facts.source_lag,
         "copied_up_to": facts.copied,
-        "translated": facts.translated,
-        "exact": facts.exact,
+        "translated": place,
+        "exact": exact,
         "checkpoint": {
             "source_offset": facts.checkpoint_source,
             "target_offset": facts.checkpoint_target,

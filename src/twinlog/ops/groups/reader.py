@@ -15,11 +15,9 @@ from twinlog.kafka.record.last_records import LastRecords, taken
 from twinlog.kafka.retry import LOOK_CONNECT_S
 from twinlog.message_ids import told
 from twinlog.mirror.groups.followed_groups import group_refusal
-from twinlog.mirror.groups.group_offsets import GroupOffsetTranslator
 from twinlog.mirror.groups.safe_move import MoveFacts, MoveVerdict, Obstacle, Reason, group_is_safe, judge
 from twinlog.mirror.offsets.map_store import MapStore
 from twinlog.mirror.offsets.position_store import PositionsOfAll
-from twinlog.mirror.offsets.translator import Translator
 from twinlog.mirror.records import Checkpoint, decode_checkpoint
 from twinlog.mirror.topology.filters import DefaultGroupFilter
 from twinlog.mirror.topology.plugins import group_filter_of, policy_of, topic_filter_of
@@ -27,6 +25,7 @@ from twinlog.mirror.topology.topology import Topology, topology_of
 from twinlog.model.groups import GroupOffsets
 from twinlog.model.topics import listed
 from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicName, TopicPartition
+from twinlog.ops.groups.places import GroupPlaces, GroupPlacesReader
 from twinlog.ops.inventory import LogOffsets, logs_of
 from twinlog.ops.status.readers import ClusterGroups, ClustersReader, ask_twice, read_groups, read_offsets
 from twinlog.ops.switchover.finished_moves import GroupMoves, GroupMovesReader
@@ -155,8 +154,8 @@ class GroupsReader(ClustersReader):
         self._topics = topic_filter_of(settings)
         self._groups: DefaultGroupFilter = group_filter_of(settings)
         self._maps = MapStore(copied_by[0], self._target, PositionsOfAll(copied_by, self._target))
-        self._offsets_of_flow = Translator(settings, self._source, self._target, self._maps)
-        self._translator = GroupOffsetTranslator(settings, self._source, self._target, self._offsets_of_flow, reverse)
+        self._places = GroupPlacesReader(settings, self._source, self._target, self._maps, reverse)
+        self._translator = self._places.translator
         checkpoints = policy_of(settings).checkpoints_topic(settings.source_name)
         self._checkpoints = TopicReader(self._target, checkpoints, optional=True)
         self._moves = GroupMovesReader(settings, self._target)
@@ -196,8 +195,9 @@ class GroupsReader(ClustersReader):
             topics = {where.topic for offsets in committed.values() for where in offsets}
             ask_twice(self._target, lambda: self._learn(topics))
         source_logs, target_logs = ask_twice(self._target, lambda: self._logs(chosen, committed, trouble))
+        places = {} if trouble is not None else self._read_places(committed, source_logs)
         groups = tuple(
-            self._standing(group, here, there, source_logs, target_logs, moves, trouble, most_repeats)
+            self._standing(group, here, there, source_logs, target_logs, moves, places, trouble, most_repeats)
             for group in chosen
         )
         at_ms = int(self._target.clock.wall() * 1000)
@@ -227,9 +227,20 @@ class GroupsReader(ClustersReader):
 
     def _learn(self, topics: set[TopicName]) -> None:
         try:
-            self._translator.refresh(topics)
+            self._places.refresh(topics)
         except TopicGoneError as error:
             raise ClusterError(f"{error}: {self.settings.name} is yet to run") from error
+
+    def _read_places(
+        self, committed: Mapping[GroupId, GroupOffsets], source_logs: Mapping[TopicPartition, LogOffsets]
+    ) -> GroupPlaces:
+        mirrored = {
+            group: {where: one for where, one in offsets.items() if self._not_mirrored(where.topic) is None}
+            for group, offsets in committed.items()
+        }
+        ends = {where: log.end for where, log in source_logs.items()}
+        last = [one for checkpoints in self._last.values() for one, _ in checkpoints.values()]
+        return ask_twice(self._target, lambda: self._places.read_places(mirrored, ends, last))
 
     def _read_checkpoints(self) -> None:
         self._checkpoints.read_last(self._news)
@@ -294,11 +305,7 @@ class GroupsReader(ClustersReader):
         return self._topics.refusal(topic) if None in refusals else refusals[0]
 
     def _remote(self, partition: TopicPartition) -> TopicPartition | None:
-        policy = self._topologies[0].policy
-        if self._translator.came_from_target(partition.topic):
-            topic = policy.upstream_name(partition.topic)
-            return None if topic is None else TopicPartition(topic, partition.partition)
-        return TopicPartition(policy.remote_name(self.settings.source_name, partition.topic), partition.partition)
+        return self._translator.remote(partition)
 
     def _logs(
         self, chosen: Sequence[GroupId], committed: Mapping[GroupId, GroupOffsets], trouble: str | None
@@ -322,6 +329,7 @@ class GroupsReader(ClustersReader):
         source_logs: Mapping[TopicPartition, LogOffsets],
         target_logs: Mapping[TopicPartition, LogOffsets],
         moves: GroupMoves,
+        places: GroupPlaces,
         trouble: str | None,
         most_repeats: int,
     ) -> GroupStatus:
@@ -339,10 +347,7 @@ class GroupsReader(ClustersReader):
         for where, remote in sorted(wanted.items()):
             committed = offsets.get(where)
             checkpoint = checkpoints.get(remote) if remote is not None else None
-            found = past_copies = None
-            if committed is not None and trouble is None:
-                found = self._translator.translate_offset(where, SourceOffset(committed.offset))
-                past_copies = self._translator.past_copies(where, SourceOffset(committed.offset))
+            place = places.get((group, where))
             target = there.offsets.get(group, {}).get(remote) if remote is not None else None
             log = None if remote is None else target_logs.get(remote)
             own = source_logs.get(where)
@@ -354,11 +359,10 @@ class GroupsReader(ClustersReader):
                 committed=None if committed is None else SourceOffset(committed.offset),
                 source_start=None if own is None else SourceOffset(own.start),
                 source_end=source_end,
-                copied=self._copied(where, source_end),
-                translated=None if found is None else found.offset,
-                exact=found is not None and found.exact,
-                by_syncs=found is not None and found.by_syncs,
-                past_copies=past_copies,
+                copied=self._places.copied_up_to(where, source_end),
+                translated=None if place is None or place.offset is None else TargetOffset(place.offset),
+                exact=place is not None and place.exact,
+                past_copies=None if place is None or place.past is None else TargetOffset(place.past),
                 checkpoint_source=None if checkpoint is None else checkpoint[0].upstream,
                 checkpoint_target=None if checkpoint is None else checkpoint[0].downstream,
                 target_committed=None if target is None else TargetOffset(target.offset),
@@ -396,13 +400,3 @@ class GroupsReader(ClustersReader):
         if read is None or not read.isdisjoint(remote.topic for remote in remotes if remote is not None):
             return None
         return f"another application, which reads {listed(read)}"
-
-    def _copied(self, where: TopicPartition, end: SourceOffset | None) -> SourceOffset | None:
-        """How far a partition is copied: by its position, or by a newer offset sync if another program copies."""
-        position = self._maps.position(where)
-        stored = None if position is None else position.next_source
-        synced = self._offsets_of_flow.synced_up_to(where)
-        if synced is None or end is None or synced > end:
-            # A sync beyond the end belongs to a former topic of the same name.
-            return stored
-        return synced if stored is None else max(stored, synced)

@@ -4,17 +4,16 @@ against it."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from twinlog.mirror.groups.followed_groups import WITHOUT_TOPIC, accepted_offsets, choose_groups
-from twinlog.mirror.groups.group_offsets import TranslatedGroupOffset
 from twinlog.mirror.groups.group_sync import in_use
 from twinlog.mirror.groups.safe_move import MoveFacts, Obstacle, Reason, judge
-from twinlog.mirror.offsets.positions import Position
 from twinlog.mirror.topology.filters import DefaultGroupFilter
 from twinlog.model.groups import CommittedOffset
 from twinlog.model.topics import listed
 from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicName, TopicPartition
+from twinlog.ops.groups.places import GroupPlaces
 from twinlog.ops.inventory import Inventory
 from twinlog.ops.plan.flow_plan import GroupPlan
 from twinlog.ops.switchover.finished_moves import GroupMoves
@@ -23,15 +22,15 @@ from twinlog.settings.flow import FlowSettings
 
 @dataclass(frozen=True, slots=True)
 class FlowCopies:
-    """The facts about a flow's copies: the target name of a source topic or the reason for its absence, stored
-    positions, translated offsets, and the commits of finished switchovers."""
+    """The facts about a flow's copies: the target name of a source topic or the reason for its absence, how far
+    partitions are copied, the places of groups on the target, and the commits of finished switchovers."""
 
     remote_name: Callable[[TopicName], TopicName]
     not_mirrored: Callable[[TopicName], str | None]
     came_from_target: Callable[[TopicName], bool]
-    positions: Mapping[TopicPartition, Position]
-    find: Callable[[TopicPartition, SourceOffset], TranslatedGroupOffset | None]
-    moves: GroupMoves = field(default_factory=dict)
+    copied_up_to: Mapping[TopicPartition, SourceOffset]
+    places: GroupPlaces
+    moves: GroupMoves
 
 
 def plan_groups(
@@ -81,12 +80,11 @@ def _facts(
     copied: FlowCopies,
 ) -> MoveFacts:
     from_target = copied.came_from_target(where.topic)
-    translated = copied.find(where, SourceOffset(committed.offset))
+    place = copied.places.get((group, where))
     not_mirrored = None if from_target else copied.not_mirrored(where.topic)
     remote = TopicPartition(copied.remote_name(where.topic), where.partition)
-    if translated is not None:
-        remote = translated.partition
-    position = copied.positions.get(where)
+    if place is not None:
+        remote = place.partition
     there = target.committed.get(group, {}).get(remote)
     here = target.groups.get(group)
     log = source.logs.get(where)
@@ -97,9 +95,10 @@ def _facts(
         remote,
         SourceOffset(committed.offset),
         source_end=None if log is None else SourceOffset(log.end),
-        copied=None if position is None else position.next_source,
-        translated=None if translated is None else translated.offset,
-        exact=translated is not None and translated.exact,
+        copied=copied.copied_up_to.get(where),
+        translated=None if place is None or place.offset is None else TargetOffset(place.offset),
+        exact=place is not None and place.exact,
+        past_copies=None if place is None or place.past is None else TargetOffset(place.past),
         target_committed=None if there is None else TargetOffset(there.offset),
         target_start=None if there_log is None else TargetOffset(there_log.start),
         target_end=None if there_log is None else TargetOffset(there_log.end),
@@ -117,18 +116,18 @@ def _group_plan(flow: FlowSettings, group: GroupId, facts: Sequence[MoveFacts]) 
     if all(verdict.moved for verdict in verdicts.values()):
         text = f"it has moved to {flow.target} by a switchover, its offsets are left alone"
         return GroupPlan(group, len(verdicts), "stays", text)
-    against: dict[Reason, list[TopicName]] = {}
+    against: dict[Reason, list[TopicPartition]] = {}
     waiting = False
     for where, verdict in verdicts.items():
         for reason in verdict.reasons:
             if reason.heals:
                 waiting = True
             else:
-                against.setdefault(reason, []).append(where.topic)
+                against.setdefault(reason, []).append(where)
     texts = [
         # This text names its topic.
-        reason.text if reason.obstacle is Obstacle.NOT_MIRRORED else f"{listed(set(names))}: {reason.text}"
-        for reason, names in against.items()
+        reason.text if reason.obstacle is Obstacle.NOT_MIRRORED else f"{listed(map(str, parts))}: {reason.text}"
+        for reason, parts in against.items()
     ]
     why = "; ".join(texts) or None
     if waiting:

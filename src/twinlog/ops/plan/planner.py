@@ -12,12 +12,11 @@ from twinlog.kafka.admin.groups import GroupAdmin
 from twinlog.kafka.net.connections import principal
 from twinlog.kafka.retry import COMMAND_CONNECT_S
 from twinlog.mirror.gaps import Gap
-from twinlog.mirror.groups.group_offsets import GroupOffsetTranslator, TranslatedGroupOffset
+from twinlog.mirror.groups.followed_groups import accepted_offsets
 from twinlog.mirror.offsets.map_store import MapStore
 from twinlog.mirror.offsets.position_store import PositionStore, copied_topics
 from twinlog.mirror.offsets.positions import Position
 from twinlog.mirror.offsets.starts import NOTHING_STORED, StoredStarts
-from twinlog.mirror.offsets.translator import Translator
 from twinlog.mirror.topics.changes import TopicPair
 from twinlog.mirror.topics.checks import check_internal_topics, check_one_cluster, check_two_clusters, past_filter
 from twinlog.mirror.topics.internal_topics import internal_topics
@@ -27,6 +26,7 @@ from twinlog.model.groups import CONNECT_PROTOCOL, GROUPS_TOPIC
 from twinlog.model.held import gap_id
 from twinlog.model.topics import Topic, listed
 from twinlog.model.types import Alias, GroupId, SourceOffset, TopicName, TopicPartition
+from twinlog.ops.groups.places import GroupPlaces, GroupPlacesReader
 from twinlog.ops.inventory import Content, Inventory, read_inventory
 from twinlog.ops.plan.deciding import PlanFindings, PlannedChanges
 from twinlog.ops.plan.flow_plan import ExcludedTopic, FlowPlan, GroupPlan, NewRemoteTopic, Problem
@@ -71,7 +71,6 @@ Progress = Callable[[str, str, int, int], None]
 """Called with a cluster's alias, the kind of content, the number read, and the total number."""
 
 _Positions = Mapping[TopicPartition, Position]
-_Find = Callable[[TopicPartition, SourceOffset], TranslatedGroupOffset | None]
 
 
 class FlowPlanner:
@@ -404,9 +403,12 @@ class FlowPlanner:
             beside = self._one_cluster and topology.policy.source_alias(topic) in (flow.source, flow.target)
             return filter_.accepts(topic) and not beside
 
-        find = self._translation(here, store, accepts, findings)
+        stored = {part: position.next_source for part, position in positions.items()}
+        copied_up_to, places = self._places(here, store, accepts, findings)
         moves = GroupMovesReader(flow, self._target).read()
-        copied = FlowCopies(topology.remote_name, not_mirrored, topology.came_from_target, positions, find, moves)
+        copied = FlowCopies(
+            topology.remote_name, not_mirrored, topology.came_from_target, stored | copied_up_to, places, moves
+        )
         found = plan_groups(flow, group_filter_of(flow), accepts, here, there, copied)
         moving = [one.group for one in found if one.becomes == "moves"]
         findings.add(unreadable_groups(self._target, moving, there, "committing its offsets"))
@@ -415,24 +417,37 @@ class FlowPlanner:
             findings.add(unreadable_groups(self._target, own, there, "choosing which process runs the flow"))
         return found
 
-    def _translation(
+    def _places(
         self,
         here: Inventory,
         store: PositionStore | None,
         accepts: Callable[[TopicName], bool],
         findings: PlanFindings,
-    ) -> _Find:
-        """Return a translator from source to target offsets, by the copies so far."""
-        if store is None:
-            return lambda where, offset: None
+    ) -> tuple[dict[TopicPartition, SourceOffset], GroupPlaces]:
+        """How far the partitions with groups are copied, and the places of the groups on the target."""
         flow = self._flow
+        if store is None:
+            return {}, {}
         reverse = next((one for one in self._flows if (one.source, one.target) == (flow.target, flow.source)), None)
-        translator = Translator(flow, self._source, self._target, MapStore(self._copier, self._target, store))
-        found = GroupOffsetTranslator(flow, self._source, self._target, translator, reverse)
-        topics = {where.topic for offsets in here.committed.values() for where in offsets if accepts(where.topic)}
-        if findings.refused("permission", partial(found.refresh, topics)):
-            return lambda where, offset: None
-        return found.translate_offset
+        maps = MapStore(self._copier, self._target, store)
+        reader = GroupPlacesReader(flow, self._source, self._target, maps, reverse)
+        follows = group_filter_of(flow).accepts
+        committed = {
+            group: accepted_offsets(offsets, accepts) for group, offsets in here.committed.items() if follows(group)
+        }
+        parts = {where for offsets in committed.values() for where in offsets}
+        ends = {where: here.logs[where].end for where in parts if where in here.logs}
+        places: GroupPlaces = {}
+
+        def read() -> None:
+            nonlocal places
+            reader.refresh({where.topic for where in parts})
+            places = reader.read_places(committed, ends)
+
+        if findings.refused("permission", read):
+            return {}, {}
+        copied = {where: one for where in parts if (one := reader.copied_up_to(where, ends.get(where))) is not None}
+        return copied, places
 
 
 class _KnownPositions:

@@ -1,11 +1,11 @@
 """The places at which groups continue on the target, as near as MirrorMaker 2's offset syncs and checkpoints prove.
 
-An audit translates offsets by the same history of offset syncs.
+A switchover, and all commands that judge groups, translate offsets here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Literal, NamedTuple
 
@@ -75,10 +75,11 @@ class GroupPlaceProver:
         places: Mapping[tuple[GroupId, TopicPartition], GroupPlace],
         committed: Mapping[GroupId, GroupOffsets],
         cut: Mapping[TopicPartition, int],
+        checkpoints: Iterable[Checkpoint] | None = None,
     ) -> dict[tuple[GroupId, TopicPartition], GroupPlace]:
         """Nearer places by all offset syncs, as in an audit, and by the checkpoints of the flow there.
 
-        The flow there has copied the records before `cut`.
+        The flow there has copied the records before `cut`. The last `checkpoints` are read if they are None.
 
         MirrorMaker 2 translates by few offset syncs. Its earlier checkpoints may be further than its present
         translation, because it forgets offset syncs.
@@ -87,9 +88,8 @@ class GroupPlaceProver:
             return {}
         there = {where for (_, where), place in places.items() if place.by == "there"}
         back = {place.partition for place in places.values() if place.by == "back"}
-        on_target = self._target.offsets({place.partition for place in places.values()}, latest=True)
         forth_known, back_known = SyncHistory({}), SyncHistory({})
-        checkpoints: Mapping[tuple[GroupId, TopicPartition], Checkpoint] = {}
+        last_ones: Mapping[tuple[GroupId, TopicPartition], Checkpoint] = {}
         # Without the right to read these topics, places stay as they are.
         with suppress(RefusedError):
             if there:
@@ -99,7 +99,10 @@ class GroupPlaceProver:
                 back_known = self._history_back.read(lambda: self._target.offsets(back, latest=True))
         with suppress(RefusedError):
             if there:
-                checkpoints = {(one.group, one.remote): one for one in self.read_checkpoints()}
+                known = self.read_checkpoints() if checkpoints is None else checkpoints
+                last_ones = {(one.group, one.remote): one for one in known}
+        # Last: the copy of a record with an offset sync is on the target.
+        on_target = self._target.offsets({place.partition for place in places.values()}, latest=True)
         found = {}
         for (group, where), place in places.items():
             offset, end = committed[group][where].offset, on_target.get(place.partition)
@@ -109,7 +112,7 @@ class GroupPlaceProver:
                 synced = forth_known.translate(where, SourceOffset(offset), end)
             else:
                 synced = back_known.translate_back(place.partition, TargetOffset(offset), end)
-            last = checkpoints.get((group, place.partition))
+            last = last_ones.get((group, place.partition))
             near = _nearest(place, synced, last if last is not None and last.upstream <= offset else None, end)
             # While the flow is behind, records that the group has read are still to come.
             is_behind = offset > cut.get(where, offset)

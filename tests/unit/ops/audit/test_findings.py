@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from tests.unit.mirror.groups.test_safe_move import HERE, STANDS
+from tests.unit.mirror.groups.test_safe_move import STANDS
 from tests.unit.ops.groups.test_groups import group, seen
 from tests.unit.worker.test_driver_report import SETTINGS
 from twinlog.cli.main import app
@@ -33,7 +33,6 @@ from twinlog.ops.inventory import LogOffsets
 from twinlog.ops.plan.flow_plan import FlowPlan, Problem
 from twinlog.ops.verify.model import PartitionToVerify, RecordDifference, Verdict
 
-NOTHING = SyncHistory({})
 PART = TopicPartition(TopicName("orders"), 0)
 
 
@@ -47,8 +46,8 @@ def history(part: TopicPartition, *syncs: tuple[int, int]) -> SyncHistory:
 # Groups.
 
 
-def groups(*facts: MoveFacts, known: SyncHistory = NOTHING, left_out: tuple[str, ...] = ()) -> list[Finding]:
-    return group_findings("a->b", "b", seen(group("shop", *facts), left_out=left_out), known)
+def groups(*facts: MoveFacts, left_out: tuple[str, ...] = ()) -> list[Finding]:
+    return group_findings("a->b", "b", seen(group("shop", *facts), left_out=left_out))
 
 
 def test_a_group_in_step_is_no_finding() -> None:
@@ -64,7 +63,7 @@ def test_a_group_ahead_on_the_target_skips_records() -> None:
         "orders-3: committed 100 on the source, continues at 100 on the target, should be 70, 30 skipped",
     )
     assert "reset-offsets" in found.way_out
-    assert found.way_out.startswith("if the group has read these records on b, after a failover by hand, leave its")
+    assert found.way_out.startswith("if the group has yet to read these records on b, stop its consumers there")
     assert groups(replace(STANDS, target_committed=100, move=GroupMove(100, 70))) == [], "a switchover moved it"
 
 
@@ -73,26 +72,21 @@ def test_a_group_behind_on_the_target_repeats_records() -> None:
     assert (found.kind, found.severity, found.count) == ("group-repeats", Severity.NOTE, 10)
 
 
-def test_all_offset_syncs_count_nearer_than_mirror_maker_translates() -> None:
-    inexact = replace(STANDS, exact=False, translated=50, past_copies=None, target_committed=50, checkpoint_target=50)
-    (rough,) = groups(inexact)
-    assert "up to" in rough.text
-    assert rough.count == 60, "all that is left on the target"
-    near = history(HERE, (50, 20), (90, 60), (110, 80))
-    (found,) = groups(inexact, known=near)
+def test_a_group_between_two_offset_syncs_has_the_range_of_its_place() -> None:
+    inexact = replace(STANDS, exact=False, translated=61, past_copies=80, target_committed=50, checkpoint_target=50)
+    (found,) = groups(inexact)
     assert (found.kind, found.count) == ("group-repeats", 30)
     assert found.text == "group shop would repeat up to 30 records on b"
-    (ahead,) = groups(replace(inexact, target_committed=95), known=near)
+    (ahead,) = groups(replace(inexact, target_committed=95))
     assert (ahead.kind, ahead.count) == ("group-skips", 15)
     assert ahead.text == "group shop would skip at least 15 records on b"
     assert ahead.lines == (
         "orders-3: committed 100 on the source, continues at 95 on the target, should be at least 61, 15 skipped",
     )
-    exact = history(HERE, (50, 20), (100, 70), (110, 80))
-    (found,) = groups(inexact, known=exact)
-    assert found.text == "group shop would repeat 20 records on b"
-    (ahead,) = groups(replace(inexact, target_committed=75), known=exact)
-    assert ahead.text == "group shop would skip 5 records on b"
+    at_end = replace(inexact, committed=140, checkpoint_source=140)
+    (found,) = groups(at_end)
+    assert found.text == "group shop would repeat 60 records on b", "both ends are the same place"
+    assert found.lines[0].endswith("continues at 50 on the target, should be 110, 60 repeated")
 
 
 def test_a_group_without_offsets_on_the_target_is_unclear() -> None:

@@ -15,9 +15,7 @@ from typer.testing import CliRunner
 from harness.wait import wait_for
 from twinlog.cli.main import app
 from twinlog.errors import OptionError
-from twinlog.mirror.offsets.sync_history import OffsetPair, SyncHistory
-from twinlog.mirror.offsets.translator import Translation
-from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicName, TopicPartition
+from twinlog.model.types import GroupId, TopicName, TopicPartition
 from twinlog.ops.audit.report import AuditPart, Finding, Severity
 from twinlog.ops.canary.comparison import (
     MM2,
@@ -31,11 +29,20 @@ from twinlog.ops.canary.comparison import (
     report_lines,
 )
 from twinlog.ops.canary.process_tree import ProcessTree, ProcessUse
-from twinlog.ops.canary.reading import by_canary
-from twinlog.ops.translate.offset_lookup import TranslatedOffset
 
 PART = TopicPartition(TopicName("orders"), 0)
-RESUME = GroupResume(GroupId("shop"), PART, committed=120, resumes=100, should=118, in_canary=119, exact=True)
+RESUME = GroupResume(
+    GroupId("shop"),
+    PART,
+    committed=120,
+    resumes=100,
+    should=118,
+    certain=True,
+    repeats=18,
+    skips=0,
+    in_canary=119,
+    exact=True,
+)
 FINE = CanaryReport(
     (TopicName("orders"),),
     at_ms=1_000,
@@ -67,13 +74,28 @@ def test_equal_copies_have_a_verdict_with_all_figures() -> None:
 
 
 def test_offsets_that_mirror_maker_lacks_are_no_offsets_without_repeats() -> None:
-    lacking = replace(RESUME, resumes=None, should=None)
+    lacking = replace(RESUME, resumes=None, repeats=None, skips=None)
     start = " On a failover now, consumer groups would repeat "
     reset = " MirrorMaker 2 lacks the offset of 1 partition of a group: auto.offset.reset decides there."
     verdict = replace(FINE, groups=(lacking,), uses=()).verdict
     assert verdict.endswith(f"{start}no record by twinlog's map.{reset}")
     verdict = replace(FINE, groups=(lacking, RESUME), uses=()).verdict
     assert verdict.endswith(f"{start}18 records by MirrorMaker 2's offsets, and none by twinlog's map.{reset}")
+
+
+def test_a_group_between_two_offset_syncs_has_the_most_repeats() -> None:
+    unclear = replace(RESUME, resumes=100, should=104, certain=False, repeats=20)
+    report = replace(FINE, groups=(unclear,))
+    assert "would repeat up to 20 records by MirrorMaker 2's offsets, and none by twinlog's map" in report.verdict
+    text = "\n".join(report_lines(report))
+    assert "MirrorMaker 2 resumes at 100, should be at least 104: up to 20 repeated, 0 skipped" in text
+    assert unclear.as_json()["mirror_maker_2"] == {
+        "resumes": 100,
+        "should_be": 104,
+        "exact": False,
+        "repeats": 20,
+        "skips": 0,
+    }
 
 
 def test_each_difference_and_each_unknown_is_a_problem() -> None:
@@ -100,7 +122,7 @@ def test_each_difference_and_each_unknown_is_a_problem() -> None:
             f"    TW-CANARY-02: the lag is unknown: {NO_LAG}",
         ),
         (
-            replace(FINE, groups=(replace(RESUME, resumes=121),)),
+            replace(FINE, groups=(replace(RESUME, resumes=121, repeats=0, skips=3),)),
             "consumer groups would skip 3 records by MirrorMaker 2's offsets",
             (
                 "  TW-AUDIT-01: shop orders-0 (committed 120): MirrorMaker 2 resumes at 121, should be 118: "
@@ -135,21 +157,6 @@ def test_few_records_and_missing_processes_have_no_rate() -> None:
     assert "add --mm2-pid PID" in text
     assert "most of it is the time of an idle program" in text
     assert elsewhere.as_json()["way_out"] == "add --mm2-pid PID"
-
-
-class _Canary:
-    """The exact map of a canary that began at source offset 10."""
-
-    def offset(self, partition: TopicPartition, offset: int) -> TranslatedOffset:
-        return TranslatedOffset(partition, offset, found=Translation(TargetOffset(offset - 10), offset >= 10))
-
-
-def test_the_next_record_of_a_group_is_counted_from_the_nearest_offset_sync() -> None:
-    # Between the two syncs, MirrorMaker 2's copy has two records of another producer.
-    history = SyncHistory({PART: [OffsetPair(100, 90), OffsetPair(200, 192)]})
-    found = [by_canary(_Canary(), PART, SourceOffset(at), history) for at in (5, 60, 120, 190)]  # type: ignore[arg-type]
-    assert found == [None, 50, 110, 182]
-    assert by_canary(_Canary(), PART, SourceOffset(120), SyncHistory({})) is None  # type: ignore[arg-type]
 
 
 BUSY = """

@@ -6,9 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from tests.unit.worker.topics.test_topic_conflicts import flow
-from twinlog.mirror.groups.group_offsets import TranslatedGroupOffset
 from twinlog.mirror.groups.safe_move import GroupMove
-from twinlog.mirror.offsets.positions import Position
 from twinlog.mirror.topology.filters import DefaultGroupFilter
 from twinlog.model.groups import CommittedOffset, GroupListing
 from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicName, TopicPartition
@@ -16,6 +14,7 @@ from twinlog.ops.inventory import Inventory, LogOffsets
 from twinlog.ops.plan.flow_plan import GroupPlan
 from twinlog.ops.plan.groups import FlowCopies, plan_groups
 from twinlog.ops.switchover.finished_moves import GroupMoves
+from twinlog.ops.switchover.group_places import GroupPlace
 from twinlog.settings.flow import FlowSettings
 
 PART, REMOTE = TopicPartition(TopicName("t"), 0), TopicPartition(TopicName("a.t"), 0)
@@ -47,20 +46,23 @@ def planned(
     known: Mapping[int, tuple[int, bool]] | None = None,
     left_out: str | None = None,
     moves: GroupMoves | None = None,
+    past: int | None = None,
 ) -> GroupPlan:
     """`known` are target offsets by source offset, with whether they are exact."""
 
-    def find(where: TopicPartition, offset: SourceOffset) -> TranslatedGroupOffset | None:
-        there = (known or {}).get(offset)
-        return None if there is None else TranslatedGroupOffset(REMOTE, TargetOffset(there[0]), there[1])
-
-    positions = {} if copied is None else {PART: Position(SourceOffset(copied))}
+    places = {
+        (group, where): GroupPlace(REMOTE, *known[one.offset], past=past)
+        for group, offsets in source.committed.items()
+        for where, one in offsets.items()
+        if known is not None and one.offset in known
+    }
+    positions = {} if copied is None else {PART: SourceOffset(copied)}
     what = FlowCopies(
         lambda topic: TopicName(f"a.{topic}"),
         lambda _: left_out,
         lambda topic: topic.startswith("b."),
         positions,
-        find,
+        places,
         moves or {},
     )
     only = DefaultGroupFilter(exclude=("hidden",))
@@ -75,6 +77,16 @@ def test_a_group_moves_once_its_topics_are_copied_and_is_in_step_then() -> None:
     there = groups(20, topic="a.t")
     assert planned(groups(40), there, copied=100, known={40: (20, True)}) == GroupPlan(GroupId("g"), 1, "in-step")
     assert planned(groups(40), groups(10, topic="a.t"), copied=100, known={40: (20, True)}).becomes == "moves"
+
+
+def test_a_group_between_two_offset_syncs_has_the_range_of_its_place() -> None:
+    place = {40: (20, False)}
+    inexact = planned(groups(40), groups(25, topic="a.t"), copied=100, known=place, past=23)
+    assert (inexact.why or "").startswith(
+        "t-0: on the target the group continues at 25, and its position there is 20 to"
+    )
+    behind = planned(groups(40), groups(20, topic="a.t"), copied=100, known=place, past=23)
+    assert behind.why == "t-0: offset 40 has no exact translation: the group would repeat some, up to 3 records"
 
 
 def test_a_group_that_read_on_on_the_target_after_a_switchover_has_moved() -> None:

@@ -19,7 +19,6 @@ from twinlog.kafka.record.last_records import KeptRecord, LastRecords
 from twinlog.mirror.groups import group_offsets
 from twinlog.mirror.groups.group_offsets import TranslatedGroupOffset
 from twinlog.mirror.groups.safe_move import Obstacle
-from twinlog.mirror.offsets.sync_history import SyncHistory
 from twinlog.mirror.records import Checkpoint
 from twinlog.mirror.topology.filters import DefaultTopicFilter
 from twinlog.model.groups import CommittedOffset, GroupListing, GroupMember, GroupMembers, GroupOffsets
@@ -83,9 +82,10 @@ class Scene:
             checkpoint = Checkpoint(group, *THERE, SourceOffset(5), TargetOffset(5))
             self.reader._last[group] = {THERE: (checkpoint, 0)}
         monkeypatch.setattr(self.reader, "_read_checkpoints", lambda: None)
+        monkeypatch.setattr(self.reader._moves, "read", dict)
         monkeypatch.setattr(self.reader, "_learn", lambda _: None)
         monkeypatch.setattr(self.reader, "_logs", lambda *_: ({HERE: LogOffsets(0, 5)}, {THERE: LogOffsets(0, 5)}))
-        monkeypatch.setattr(self.reader, "_copied", lambda *_: SourceOffset(5))
+        monkeypatch.setattr(self.reader._places, "copied_up_to", lambda *_: SourceOffset(5))
         found = TranslatedGroupOffset(THERE, TargetOffset(5), exact=True)
         monkeypatch.setattr(self.reader._translator, "translate_offset", lambda *_: found)
         monkeypatch.setattr(self.reader._translator, "past_copies", lambda *_: None)
@@ -133,7 +133,7 @@ def test_positions_in_copies_from_the_target_that_the_flow_leaves_out_do_not_cou
     seen = returned.read()
     assert [(group.group, group.safe) for group in seen.groups] == [(BILLING, True), (SHOP, True)]
     assert [part.facts.source for group in seen.groups for part in group.partitions] == [HERE, HERE]
-    assert group_findings("a->b", "b", seen, SyncHistory({})) == []
+    assert group_findings("a->b", "b", seen) == []
 
 
 def test_a_group_of_such_positions_alone_is_left_out(returned: Scene, monkeypatch: pytest.MonkeyPatch) -> None:

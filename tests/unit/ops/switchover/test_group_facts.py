@@ -13,8 +13,8 @@ from twinlog.errors import ClusterError, RefusedError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.retry import SWITCHOVER_GROUPS
-from twinlog.mirror.groups.safe_move import MoveFacts
-from twinlog.mirror.groups.safe_move import judge as judge_move
+from twinlog.mirror.groups.group_offsets import TranslatedGroupOffset
+from twinlog.mirror.offsets.map_store import MapStore
 from twinlog.mirror.offsets.sync_history import PartitionSyncs, SyncHistory
 from twinlog.mirror.offsets.translator import Translation
 from twinlog.mirror.records import Checkpoint
@@ -22,9 +22,9 @@ from twinlog.mirror.topology.naming import DefaultReplicationPolicy
 from twinlog.model.groups import CommittedOffset, GroupListing, GroupOffsets
 from twinlog.model.topics import Topic
 from twinlog.model.types import Alias, GroupId, SourceOffset, TargetOffset, TopicName, TopicPartition
-from twinlog.ops.audit.groups import by_history
-from twinlog.ops.groups.reader import GroupPartitionStatus
+from twinlog.ops.groups.places import GroupPlacesReader
 from twinlog.ops.switchover.group_facts import SwitchoverGroups
+from twinlog.ops.switchover.group_places import GroupPlace
 from twinlog.ops.switchover.model import MovedGroups, MovedTopic
 from twinlog.ops.switchover.steps.group_step import group_data, judge
 from twinlog.settings.flow import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
@@ -237,6 +237,24 @@ def copied_by_mirror_maker(
     return groups.read_groups([MovedTopic(ORDERS, COPY.topic, 1, ORDERS)], cut, ends, {})
 
 
+def place_before_a_move(offset: int, there: int, syncs: Syncs, checkpoint: tuple[int, int] | None = None) -> GroupPlace:
+    """The place of such a group for `twinlog groups`, `plan`, `audit` and `canary report`."""
+    source, target = ScriptedGroups("a", offset), ScriptedGroups("b", 0)
+    source.log, target.log = {P0: (0, 1201)}, {COPY: (0, 1201), P0: (0, 5)}
+    flow = replace(facts(source, target)._flow, policy="default")
+    maps = SimpleNamespace(maps=None, lock=None)
+    reader = GroupPlacesReader(flow, cast("ClusterAdmin", source), cast("ClusterAdmin", target), cast("MapStore", maps))
+    known = TranslatedGroupOffset(COPY, TargetOffset(there), False, by_syncs=True)
+    vars(reader.translator).update(translate_offset=lambda *_: known, past_copies=lambda *_: None)
+    vars(reader)["copied_up_to"] = lambda *_: SourceOffset(1201)
+    vars(reader._proofs)["_history_there"] = syncs
+    last = [] if checkpoint is None else [Checkpoint(SHOP, *COPY, *map(SourceOffset, checkpoint))]  # type: ignore[arg-type]
+    vars(reader._proofs)["read_checkpoints"] = lambda: iter(last)
+    found = reader.read_places({SHOP: source.committed}, {P0: 1201})
+    assert reader.read_places({SHOP: source.committed}, {P0: 1201}, last) == found
+    return found[SHOP, P0]
+
+
 def reports(seen: MovedGroups) -> tuple[Any, ...]:
     """The result of the only offset, its place, and the records that the group skips and repeats."""
     (row,) = group_data(seen, judge(seen), {})["groups"]["shop"]["offsets"]
@@ -282,14 +300,9 @@ def test_copies_of_mirror_maker_are_translated_as_in_an_audit() -> None:
     seen = copied_by_mirror_maker(800, 405, syncs, present=607)
     doubt = "offset 800 has no exact translation: the group would repeat some, up to 100 records"
     assert reports(seen) == ("committed", 708, 0, 100, doubt)
-    # An audit of the same groups, which are still to be moved.
-    facts_now = MoveFacts(SHOP, P0, COPY, SourceOffset(800), SourceOffset(0), SourceOffset(1201), SourceOffset(1201))
-    facts_now = replace(
-        facts_now, translated=TargetOffset(405), target_committed=TargetOffset(607), target_end=TargetOffset(1201)
-    )
-    part = GroupPartitionStatus(facts_now, judge_move(facts_now))
-    better = by_history(part, syncs.read(lambda: {P0: 1201}))
-    assert (better.facts.translated, better.verdict.repeats) == (708, 201)
+    # The same group, which is still to be moved.
+    place = place_before_a_move(800, 405, syncs)
+    assert (place.offset, place.exact, place.past) == (708, False, 808)
     # Only the place of a group that is further is a place that it would skip from.
     result, there, _, _, why = reports(copied_by_mirror_maker(800, 405, syncs, present=900))
     assert (result, there) == ("ahead", 708)
@@ -299,6 +312,7 @@ def test_copies_of_mirror_maker_are_translated_as_in_an_audit() -> None:
     )
     # A group at an offset sync has an exact place.
     assert reports(copied_by_mirror_maker(808, 405, syncs, present=607)) == ("committed", 808, 0, 0, "")
+    assert place_before_a_move(808, 405, syncs)[1:3] == (808, True)
     assert reports(copied_by_mirror_maker(809, 405, syncs, present=607)) == ("committed", 809, 0, 0, "")
 
 
@@ -307,10 +321,7 @@ def test_a_restart_of_mirror_maker_that_copied_again_moves_no_group_further() ->
     syncs = Syncs((0, 0), (404, 404), (1000, 1000), (700, 1001), (1101, 1200))
     seen = copied_by_mirror_maker(800, 1002, syncs)
     assert reports(seen)[:3] == ("committed", 405, 0)
-    facts_now = MoveFacts(SHOP, P0, COPY, SourceOffset(800), SourceOffset(0), SourceOffset(1201), SourceOffset(1201))
-    facts_now = replace(facts_now, translated=TargetOffset(1002), by_syncs=True, target_end=TargetOffset(1201))
-    better = by_history(GroupPartitionStatus(facts_now, judge_move(facts_now)), syncs.read(lambda: {P0: 1201}))
-    assert better.facts.translated == 405
+    assert place_before_a_move(800, 1002, syncs).offset == 405
 
 
 def test_a_group_ahead_of_a_flow_that_is_behind_repeats_an_unknown_number() -> None:
@@ -326,6 +337,7 @@ def test_an_own_commit_of_mirror_maker_is_not_called_ahead() -> None:
     result, there, skips, _, why = reports(seen)
     assert (result, there, skips) == ("there", 607, 0)
     assert why == "offset 800 has no exact translation: the group would repeat some, up to 392 records"
+    assert place_before_a_move(800, 405, syncs, (800, 607))[1:3] == (607, False)
     # A checkpoint of a later offset, of which the group went back, tells nothing.
     assert reports(copied_by_mirror_maker(800, 405, syncs, checkpoint=(801, 607)))[:2] == ("committed", 405)
     # Nor do checkpoints of a log that was longer, or past the copy of a later record.

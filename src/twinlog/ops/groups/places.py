@@ -1,0 +1,96 @@
+"""The places on the target at which a flow's groups have to continue, by all that is known of its copies.
+
+Exact maps answer for copies by twinlog. For copies by MirrorMaker 2, all its offset syncs and checkpoints prove the
+nearest place, by the code of a switchover. `twinlog groups`, `plan`, `audit`, `canary report` and the console ask here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from twinlog.kafka.admin.cluster import ClusterAdmin
+from twinlog.mirror.groups.group_offsets import GroupOffsetTranslator
+from twinlog.mirror.offsets.map_store import MapStore
+from twinlog.mirror.offsets.translator import Translator
+from twinlog.mirror.records import Checkpoint
+from twinlog.mirror.topology.plugins import group_filter_of
+from twinlog.model.groups import GroupOffsets
+from twinlog.model.types import GroupId, SourceOffset, TopicName, TopicPartition
+from twinlog.ops.switchover.group_places import GroupPlace, GroupPlaceProver
+from twinlog.settings.flow import FlowSettings
+
+GroupPlaces = Mapping[tuple[GroupId, TopicPartition], GroupPlace]
+"""The places by group and source partition."""
+
+
+class GroupPlacesReader:
+    """Reads places, a repeated call only new records; `maps` are those of the flow that copies the topics.
+
+    `source` and `target` are connected to the clusters of the flow. `reverse` is the flow back, if there is any.
+    """
+
+    def __init__(
+        self,
+        flow: FlowSettings,
+        source: ClusterAdmin,
+        target: ClusterAdmin,
+        maps: MapStore,
+        reverse: FlowSettings | None = None,
+    ) -> None:
+        self._maps = maps
+        self._offsets_of_flow = Translator(flow, source, target, maps)
+        self.translator = GroupOffsetTranslator(flow, source, target, self._offsets_of_flow, reverse)
+        self._proofs = GroupPlaceProver(flow, self.translator.reverse, source, target, group_filter_of(flow).accepts)
+
+    def refresh(self, topics: Iterable[TopicName]) -> None:
+        """Read the new positions and maps, for commits on these topics. Raises ClusterError."""
+        self.translator.refresh(topics)
+
+    def copied_up_to(self, partition: TopicPartition, end: int | None) -> SourceOffset | None:
+        """How far a source partition that ends at `end` is copied: by its position, or by a newer offset sync if
+        another program copies. Needs the translations before."""
+        position = self._maps.position(partition)
+        stored = None if position is None else position.next_source
+        synced = self._offsets_of_flow.synced_up_to(partition)
+        if synced is None or end is None or synced > end:
+            # A sync beyond the end belongs to a former topic of the same name.
+            return stored
+        return synced if stored is None else max(stored, synced)
+
+    def read_places(
+        self,
+        committed: Mapping[GroupId, GroupOffsets],
+        ends: Mapping[TopicPartition, int],
+        checkpoints: Iterable[Checkpoint] | None = None,
+    ) -> GroupPlaces:
+        """The places of committed offsets, the nearest that are proven; `ends` are the ends of the source's logs.
+
+        `checkpoints` are the last checkpoints, which are read here if they are None. Raises ClusterError.
+        """
+        found: dict[tuple[GroupId, TopicPartition], GroupPlace] = {}
+        unproven: dict[tuple[GroupId, TopicPartition], GroupPlace] = {}
+        for group, offsets in committed.items():
+            for where, one in offsets.items():
+                offset = SourceOffset(one.offset)
+                place = self._translated(where, offset)
+                if place is None:
+                    continue
+                found[group, where] = place
+                copied = self.copied_up_to(where, ends.get(where))
+                # A group in front of a flow that is behind waits for the flow, whatever its place.
+                if place.by == "back" or (place.by and copied is not None and copied >= offset):
+                    unproven[group, where] = place
+        return {**found, **self._proofs.prove(unproven, committed, {}, checkpoints)}
+
+    def _translated(self, where: TopicPartition, offset: SourceOffset) -> GroupPlace | None:
+        remote = self.translator.remote(where)
+        if remote is None:
+            return None
+        known = self.translator.translate_offset(where, offset)
+        by_back = self.translator.came_from_target(where.topic)
+        if known is None:
+            return GroupPlace(remote, None, False, "back" if by_back else "there")
+        past = self.translator.past_copies(where, offset)
+        if known.exact or known.recreated:
+            return GroupPlace(remote, known.offset, known.exact, past=past)
+        return GroupPlace(remote, known.offset, False, "back" if by_back else "there", past, known.by_syncs)
