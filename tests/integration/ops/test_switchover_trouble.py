@@ -64,7 +64,7 @@ def test_a_flow_that_does_not_run_is_an_obstacle_and_is_waited_for_until_the_tim
     there = ("switchover", file, "--from", "east", "--to", "west", "--wave", "stopped", "--fence", "none")
     for words in (("--dry-run",), ()):
         text = commands.run(*there, *words, code=1)
-        assert "TW-SWITCH-12: no process of flow east->west is in its group, and nothing was copied" in text
+        assert "TW-SWITCH-12: no process of flow east->west is in its group, and its positions stayed the same" in text
     assert "nothing was changed" in text
     assert "nothing was changed" in commands.run(*there, "--dry-run", "--emergency")
 
@@ -73,7 +73,7 @@ def test_a_flow_that_does_not_run_is_an_obstacle_and_is_waited_for_until_the_tim
     began = time.monotonic()
     text = commands.run(*there, "--timeout", "4", "--near", "0", code=1)
     assert time.monotonic() - began < 60
-    late = "TW-SWITCH-10: step catch-up was not done within 4 s, and producers were not fenced: 5 records left"
+    late = "TW-SWITCH-10: step catch-up took longer than 4 s, and producers stayed unfenced: 5 records left"
     assert late in text, text
     assert "everything was undone, producers may write to east; mend that, and run the same command again" in text
     assert "Switchover east -> west: aborted" in commands.run(*there, "--status")

@@ -68,7 +68,7 @@ WORDS = {
     "no fence": "takes no quotas over its protocol",
     "under way": "a switchover b->a has begun and is still incomplete",
     "other wave": "fenced already by a->b",
-    "stopped": "no process of flow a->b is in its group, and nothing was copied during the check",
+    "stopped": "no process of flow a->b is in its group, and its positions stayed the same during the check",
     "held": "TW-GAP-01: orders-0 is held at source offset",
     "paused": "orders-1 is paused with",
 }

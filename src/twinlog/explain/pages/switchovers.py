@@ -107,7 +107,7 @@ SWITCH = Area(
             "error",
             lines=(
                 "`step ... was not done within 600 s of fencing producers: ...; everything was undone, ...`",
-                "`step catch-up was not done within 600 s, and producers were not fenced: ...`",
+                "`step catch-up took longer than 600 s, and producers stayed unfenced: ...`",
             ),
             meaning="The flow does not run, or is too slow.",
             impact="Every step is undone: producers write to the source as before.",
@@ -138,7 +138,7 @@ SWITCH = Area(
                 "`this login lacks ALTER on cluster EAST, needed for --fence acl; ...`",
                 "`... lacks WRITE on ..., needed for the journal of switchovers; ...`",
                 "`orders-3 is paused with N records to copy; ...`",
-                "`no process of flow east->west is in its group, and nothing was copied during the check: ...`",
+                "`no process of flow east->west is in its group, and its positions stayed the same ...`",
             ),
             meaning="The pre-flight checks found an obstacle before the first change.",
             impact=NOTHING_CHANGED,

@@ -222,7 +222,7 @@ class LiveClusters:
         return judge_preflight(self._lost(), options.fence)
 
     def forget_groups(self) -> None:
-        """Have the next pre-flight begin without the groups of earlier ones, which may be gone by now."""
+        """Have the next pre-flight forget the groups of earlier pre-flights, which may be gone by now."""
         self._groups.forget_groups()
 
     def _fenceable(self, found: Preflight, options: SwitchoverOptions) -> Preflight:
@@ -371,7 +371,7 @@ class LiveClusters:
         return None
 
     def _is_others(self, copiers: GroupListing | None) -> bool:
-        """Whether another program has the flow now, so that an earlier report of twinlog tells nothing."""
+        """Whether another program has the flow now, so that an earlier report of twinlog is out of date."""
         if copiers is None or copiers.empty or self._flow.kind is not None:
             return False
         return copiers.protocol not in ("", TWINLOG_PROTOCOL)

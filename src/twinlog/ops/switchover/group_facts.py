@@ -34,7 +34,7 @@ def _trouble(code: int) -> str:
 
 
 def _better(ways: Iterable[Callable[[], GroupPlace]]) -> GroupPlace:
-    """Return the first exact place, else the furthest: an inexact place repeats records, and skips none."""
+    """Return the first exact place, else the furthest: an inexact place only repeats records."""
     found = []
     for way in ways:
         place = way()
@@ -76,7 +76,7 @@ class SwitchoverGroups:
         return ([name for name, group in here.items() if not group.empty], [n for n, g in there.items() if not g.empty])
 
     def forget_groups(self) -> None:
-        """Begin without known groups: groups may have been deleted since."""
+        """Forget the known groups: groups may have been deleted since."""
         self.known.clear()
 
     def _listed(self, admin: ClusterAdmin) -> dict[GroupId, GroupListing]:

@@ -176,7 +176,7 @@ class SwitchoverMachine:
         return self._journal.entries
 
     def leave_switchover(self) -> None:
-        """Note that no process works on an unfinished switchover, as far as the cluster takes the note."""
+        """Note that an unfinished switchover is free for the next process, as far as the cluster takes the note."""
         run = self._journal.entries.run
         if run is not None and run.state not in ENDED and run.owner == self._owner:
             with suppress(TwinlogError):
@@ -189,7 +189,7 @@ class SwitchoverMachine:
 
     def _lift_late_fence(self, run: SwitchoverRun) -> None:
         """Lift the fence of this process if the process that took over has undone the switchover already: some changes
-        may have come after its undoing, and no other process knows of them."""
+        may have come after its undoing, and only this process knows them."""
         before = self._journal.entries
         plan = before.begun("fence")
         if not plan or "left" in plan or before.done("fence") is not None:

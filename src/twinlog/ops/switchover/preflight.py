@@ -142,8 +142,8 @@ def judge_preflight(facts: PreflightFacts, wanted: FenceMethod | None) -> Prefli
             )
     if _is_stopped(facts) and not _starts_later(facts):
         problems.append(
-            f"{_no_process(facts)}, and nothing was copied during the check: start the flow, and keep it running until "
-            "the end"
+            f"{_no_process(facts)}, and its positions stayed the same during the check: start the flow, and keep it "
+            "running until the end"
         )
     problems += [f"TW-SWITCH-20: {line}" for line in facts.refused_commits]
     expected = sum(topic.partitions for topic in facts.topics)
@@ -175,7 +175,7 @@ def _hidden_topics(facts: PreflightFacts) -> list[str]:
 
 
 def _is_stopped(facts: PreflightFacts) -> bool:
-    """Whether no process runs the flow: its group is empty, and its positions stayed the same during the check."""
+    """Whether the flow is stopped: its group is empty, and its positions stayed the same during the check."""
     return facts.runs is False and facts.rate is None
 
 

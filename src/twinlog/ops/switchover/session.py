@@ -159,7 +159,7 @@ def print_rehearsal(clusters: LiveClusters, options: SwitchoverOptions, output: 
 
     A switchover that was interrupted is printed first: the same command continues it in place of a begin.
     """
-    # A switchover cannot begin without its journal.
+    # A switchover needs its journal to begin.
     entries = clusters.journal.read()
     preflight, steps = rehearse(clusters, options)
     if output is not DataFormat.TABLE:

@@ -78,8 +78,8 @@ def test_the_fence_is_chosen_by_the_authorizer(authorizer: bool | None, fence: F
         (
             replace(GOOD, runs=False),
             (
-                "no process of flow east->west is in its group, and nothing was copied during the check: start the "
-                "flow, and keep it running until the end"
+                "no process of flow east->west is in its group, and its positions stayed the same during the check: "
+                "start the flow, and keep it running until the end"
             ),
         ),
         (replace(GOOD, runs=False, kind=SwitchoverKind.BACK), "no process of flow east->west is in its group, and"),

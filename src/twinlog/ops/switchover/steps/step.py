@@ -72,7 +72,7 @@ class SwitchoverClusters(Protocol):
         """The topics that the source has now, and the flow mirrors."""
 
     def find_unmoved_topics(self, moved: Collection[MovedTopic]) -> list[TopicName]:
-        """The topics of the flow with records on the source that neither this move nor a finished wave has moved."""
+        """The topics of the flow with records on the source, outside of this move and of all finished waves."""
 
     def get_ready(
         self, fence: FenceMethod, topics: Collection[MovedTopic], began: Mapping[TopicPartition, int]
@@ -229,7 +229,7 @@ class StepContext:
 
     @property
     def proven(self) -> frozenset[TopicName]:
-        """The topics that were proven equal at the pre-flight; journals of earlier versions have none."""
+        """The topics that were proven equal at the pre-flight; journals of earlier versions lack them."""
         return frozenset(map(TopicName, self.done("check").get("proven", ())))
 
     def offsets(self, step: str, name: str) -> Offsets:

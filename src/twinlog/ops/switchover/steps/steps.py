@@ -209,7 +209,7 @@ def prove(context: StepContext) -> Data | EarlierStep:
 
 
 def _proof_row(proof: PartitionProven | None) -> Data | None:
-    """The proof of a partition with its ranges, as values of JSON; None without a proof."""
+    """The proof of a partition with its ranges, as values of JSON; None if it lacks a proof."""
     if proof is None or not (proof.proves or proof.ranges):
         return None
     return {**proof.as_json(), "ranges": [asdict(one) for one in proof.ranges]}

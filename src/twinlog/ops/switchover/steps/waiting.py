@@ -196,7 +196,7 @@ def catch_up(context: StepContext) -> Data:
         if copied != before:
             before, moved_ms = copied, now_ms
         left = sum(lag(ends, starts, copied).values())
-        # A small lag counts only while records are copied: otherwise it would never reach 0.
+        # A small lag counts only while records are copied: otherwise it would stay above 0.
         near = left == 0 or (left <= context.options.near and copied != first)
         unproven = name_far_proof(context, ends, starts) if near else ""
         if near and not unproven:
@@ -212,7 +212,7 @@ def catch_up(context: StepContext) -> Data:
         context.show("catch-up", text)
         if context.is_late(began_ms):
             raise TooLongError(
-                f"step catch-up was not done within {context.options.at_most_s:g} s, and producers were not fenced"
+                f"step catch-up took longer than {context.options.at_most_s:g} s, and producers stayed unfenced"
             )
         world.sleep(SLOW_LOOK_S)
 
