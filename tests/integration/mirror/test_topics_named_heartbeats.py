@@ -18,6 +18,7 @@ from harness.pair import side_by_side
 from harness.produce import NewRecord, produce
 from harness.topics import create_topic, delete_records, topics
 from harness.wait import wait_for
+from tests.integration.consuming import Member
 from tests.integration.mirror_process import MirrorProcess
 from twinlog.cli.run import EXITS
 from twinlog.mirror.records import Heartbeat
@@ -169,7 +170,10 @@ def test_it_is_in_the_plan_of_a_run_and_of_a_switchover(site: Site, tmp_path: Pa
     back = process.file.with_name("both.properties")
     back.write_text(process.file.read_text() + f"{site.target}->{site.source}.enabled = true\n")
     ends = ("--from", site.source, "--to", site.target)
-    rehearsed = "".join(_command("switchover", back, *ends, "--fence", "quota", "--rehearse"))
+    # The process has ended.
+    with Member(site.west, f"{site.source}-mm2", [f"{site.source}.{site.orders}"], "classic") as member:
+        member.read(1)
+        rehearsed = "".join(_command("switchover", back, *ends, "--fence", "quota", "--rehearse"))
     assert f"create topic {site.device} on {site.target}" in rehearsed
     assert f"create topic {site.orders} on {site.target}" in rehearsed
     assert "create topic heartbeats" not in rehearsed

@@ -19,6 +19,7 @@ from harness.pair import side_by_side
 from harness.produce import numbered, produce
 from harness.topics import create_topic, offsets
 from harness.wait import wait_for
+from tests.integration.consuming import Member
 from tests.integration.ops.test_switchover import Commands
 from tests.integration.running import sasl_properties
 from tests.integration.without_spark import FlowWithoutSpark
@@ -116,7 +117,10 @@ def test_there_and_back_and_there_again(
     with commands.flow(forth, "east->west"):
         wait_for_copies(east, west, topic)
         wait_for_fence(west, topic)
-        commands.run("switchover", forth, "--from", "east", "--to", "west", "--fence", "acl")
+        # The flow runs without a process in its group.
+        with Member(west, "east-mm2", [topic], "classic") as process:
+            process.read(1)
+            commands.run("switchover", forth, "--from", "east", "--to", "west", "--fence", "acl")
         # The flow still runs, and looks at its fence.
         write(west, topic, 10)
         assert refuses(east, topic)

@@ -359,7 +359,7 @@ def test_a_commit_that_a_right_is_missing_for_is_found_before_and_named_after(
 
 @pytest.mark.scenario
 def test_a_group_that_reads_on_after_a_switchover_and_stops_has_moved(
-    pair: tuple[KafkaCluster, KafkaCluster], commands: Commands, topic_name: str
+    pair: tuple[KafkaCluster, KafkaCluster], commands: Commands, topic_name: str, stack: ExitStack
 ) -> None:
     east, west = pair
     topic, remote, group = topic_name, f"east.{topic_name}", f"g-{topic_name}"
@@ -371,6 +371,8 @@ def test_a_group_that_reads_on_after_a_switchover_and_stops_has_moved(
     there = ("switchover", file, "--from", "east", "--to", "west", "--wave", "reads on", "--fence", "none")
     flow = LightFlow(file, "east->west")
     try:
+        flow.wait_until_caught_up()
+        enter_group(stack, west, "east-mm2", remote)
         commands.run(*there)
         assert stands(west, group, remote) == [20] * PARTITIONS
         with Member(west, group, [remote], "classic") as member:
