@@ -360,10 +360,13 @@ class LiveClusters:
         return listed.get(GroupId(self._flow.group_id))
 
     def _runs(self, copiers: GroupListing | None) -> bool | None:
-        """Whether the group of the flow's processes has members; None if the group is hidden, or its name unknown."""
+        """Whether the group of the flow's processes has members; None if the group is hidden.
+
+        A Connect worker may keep its group on a third cluster.
+        """
         if copiers is not None:
             return not copiers.empty
-        if self._flow.kind is not None and self._flow.worker_group_id is None:
+        if self._flow.kind is not None:
             return None
         with suppress(RefusedError):
             group = GroupId(self._flow.group_id)

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from twinlog.errors import RefusedError
 from twinlog.mirror.topology.filters import DefaultTopicFilter
 from twinlog.mirror.topology.naming import DefaultReplicationPolicy, IdentityReplicationPolicy
 from twinlog.mirror.topology.topology import Topology
 from twinlog.model.acls import AclOperation
+from twinlog.model.groups import GroupListing
 from twinlog.model.topics import Topic
-from twinlog.model.types import Alias, TopicName, TopicPartition
+from twinlog.model.types import Alias, GroupId, TopicName, TopicPartition
+from twinlog.ops.switchover.clusters import LiveClusters
 from twinlog.ops.switchover.model import CopiedPosition, FenceMethod, MovedTopic, SourceEnd, SwitchoverKind
 from twinlog.ops.switchover.preflight import PreflightFacts, judge_preflight, moved_topics
 
 EAST, WEST, SOUTH = Alias("east"), Alias("west"), Alias("south")
 ORDERS, REMOTE = TopicName("orders"), TopicName("east.orders")
 P0 = TopicPartition(ORDERS, 0)
+GROUP = GroupId("east-mm2")
 GOOD = PreflightFacts(
     EAST,
     WEST,
@@ -124,6 +130,34 @@ def test_a_flow_that_may_run_or_runs_later_prevents_nothing(facts: PreflightFact
     found = judge_preflight(facts, None)
     assert found.problems == ()
     assert note in found.notes
+
+
+@pytest.mark.parametrize(
+    ("listing", "kind", "members", "runs"),
+    [
+        (GroupListing(GROUP, "twinlog", "Stable"), None, (), True),
+        (GroupListing(GROUP, "twinlog", "Empty"), None, (), False),
+        (None, None, ("a process",), True),
+        (None, None, (), False),
+        # The login may not describe the group.
+        (None, None, None, None),
+        # A Connect worker may keep its group on a third cluster.
+        (None, "source", (), None),
+        (GroupListing(GROUP, "connect", "Empty"), "source", (), False),
+    ],
+)
+def test_whether_the_flow_runs_is_told_by_its_group(
+    listing: GroupListing | None, kind: str | None, members: tuple[str, ...] | None, runs: bool | None
+) -> None:
+    def call(_step: Any, _group: GroupId) -> Any:
+        if members is None:
+            raise RefusedError("DESCRIBE on the group is missing")
+        return SimpleNamespace(members=members)
+
+    world = LiveClusters.__new__(LiveClusters)
+    vars(world)["_flow"] = SimpleNamespace(kind=kind, group_id=GROUP)
+    vars(world)["target"] = SimpleNamespace(call=call, client=None)
+    assert world._runs(listing) is runs
 
 
 def test_an_emergency_needs_no_flow() -> None:
