@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Any
 
@@ -15,6 +15,10 @@ EVERYBODY, ANYWHERE = "User:*", "*"
 
 EVERY_TOPIC = TopicName("*")
 """The literal name that an authorizer takes for all topics, and for all resources of another kind."""
+
+
+CLUSTER_NAME = "kafka-cluster"
+"""The name that an authorizer has for the cluster itself."""
 
 
 class ResourceType(IntEnum):
@@ -127,6 +131,16 @@ def includes(acl: Acl, other: Acl) -> bool:
     if acl.pattern == PatternType.PREFIXED:
         return other.name.startswith(acl.name) and (other.name, other.pattern) != (EVERY_TOPIC, PatternType.LITERAL)
     return acl.name == EVERY_TOPIC or (acl.name, acl.pattern) == (other.name, other.pattern)
+
+
+def passes_acls(acls: Iterable[Acl], principal: str, on_cluster: Collection[int] | None) -> bool:
+    """Whether a login is a super user: it has CLUSTER_ACTION, which brokers alone need, and no ACL gives that.
+
+    `on_cluster` are the operations that a broker reports for this login on the cluster, None if unknown.
+    """
+    action, allow = AclOperation.CLUSTER_ACTION, AclPermissionType.ALLOW
+    given = Acl(ResourceType.CLUSTER, CLUSTER_NAME, principal, ANYWHERE, action, allow)
+    return action in (on_cluster or ()) and not any(includes(replace(acl, host=ANYWHERE), given) for acl in acls)
 
 
 class AclIndex:

@@ -24,7 +24,6 @@ from twinlog.errors import ClusterError, RefusedError
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
-from twinlog.model.acls import AclOperation
 from twinlog.model.topics import ConfigChange, ConfigEntry, DescribedTopic, NewTopic, Refusal, Topic
 from twinlog.model.types import TargetOffset, TopicName, TopicPartition
 
@@ -63,11 +62,6 @@ class DescribedCluster:
 
     brokers: tuple[int, ...]
     operations: frozenset[int] | None
-
-    @property
-    def has_all_rights(self) -> bool:
-        """Whether the principal is a super user, free of ACLs: brokers alone need CLUSTER_ACTION."""
-        return AclOperation.CLUSTER_ACTION in (self.operations or ())
 
 
 async def describe_cluster(client: ClusterClient) -> DescribedCluster:

@@ -22,12 +22,13 @@ from twinlog.model.acls import (
     ResourceType,
     TopicAcl,
     includes,
+    passes_acls,
 )
 from twinlog.model.groups import GROUPS_TOPIC
 from twinlog.model.topics import DescribedTopic, Topic
 from twinlog.model.types import Alias, GroupId, TopicName
 from twinlog.ops.acls.needs import DenialLine, NeededRight, denial_of
-from twinlog.ops.acls.resources import CLUSTER_NAME, Resource
+from twinlog.ops.acls.resources import Resource
 
 
 class ClusterJudge:
@@ -53,20 +54,15 @@ class ClusterJudge:
             self.unguarded = self.acls is None
         except RefusedError:
             self._topics, _ = admin.call(describe_topics, admin.client)
+        self._is_super_user = passes_acls(self.acls or (), self.login, self._operations)
 
     def gives(self, right: NeededRight) -> bool | None:
         """Whether the cluster gives a right; None if the login that asks lacks the right to know."""
         if self.unguarded:
             return True
         if self.acls is not None:
-            return (right.principal == self.login and self._is_super_user(self.acls)) or allowed(self.acls, right)
+            return (right.principal == self.login and self._is_super_user) or allowed(self.acls, right)
         return self._reported(right) if right.principal == self.login else None
-
-    def _is_super_user(self, acls: Sequence[Acl]) -> bool:
-        """Whether the login that asks passes ACLs: it may do the work of brokers, and no ACL says so."""
-        place, action = Resource(ResourceType.CLUSTER, CLUSTER_NAME), AclOperation.CLUSTER_ACTION
-        right = NeededRight(Alias(""), self.login, place, action)
-        return action in (self._operations or ()) and not granted(acls, right)
 
     @property
     def is_blind(self) -> bool:

@@ -8,16 +8,13 @@ from typing import NamedTuple
 from twinlog.mirror.offsets.segments import segments_topic
 from twinlog.mirror.topology.filters import DefaultGroupFilter, DefaultTopicFilter, name_beginnings
 from twinlog.mirror.topology.plugins import group_filter_of, policy_of, topic_filter_of
-from twinlog.model.acls import EVERY_TOPIC, PatternType, ResourceType
+from twinlog.model.acls import CLUSTER_NAME, EVERY_TOPIC, PatternType, ResourceType
 from twinlog.model.groups import GROUPS_TOPIC
 from twinlog.model.topic_names import HEARTBEATS, RELOADS, control_topic
 from twinlog.model.types import TopicName
 from twinlog.ops.replay.model import INTO
 from twinlog.ops.switchover.journal import TOPIC as SWITCHOVER
 from twinlog.settings.flow import FlowSettings
-
-CLUSTER_NAME = "kafka-cluster"
-"""The name that an authorizer has for the cluster itself."""
 
 MIRROR_TOPICS = "mm2-"
 """The prefix of the topics of MirrorMaker 2 and twinlog."""

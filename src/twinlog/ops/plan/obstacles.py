@@ -13,7 +13,7 @@ from twinlog.kafka.admin.topics import find_unlisted_topics
 from twinlog.mirror.offsets.positions import Position
 from twinlog.mirror.topics.changes import TopicChanges, TopicPair
 from twinlog.mirror.topics.internal_topics import exact_maps, internal_topics, offset_syncs, positions
-from twinlog.model.acls import AclOperation, forbidden
+from twinlog.model.acls import AclOperation, forbidden, passes_acls
 from twinlog.model.amounts import counted, shown_bytes
 from twinlog.model.groups import GROUPS_TOPIC
 from twinlog.model.topics import MAX_MESSAGE_BYTES, ConfigEntry, Disk, Topic, largest_batch, listed, value_of
@@ -218,9 +218,11 @@ def unwritable_topics(
 ) -> list[Problem]:
     """A problem if the login of the producer lacks the right to write to topics, by the target's ACLs."""
     # A super user has every right independent of ACLs. Brokers give names of their own to certificates and tokens.
-    if not there.acls or there.may(AclOperation.CLUSTER_ACTION) is not False or producer.sasl_username is None:
+    if not there.acls or there.operations is None or producer.sasl_username is None:
         return []
     login = f"User:{producer.sasl_username}"
+    if passes_acls(there.acls, login, there.operations):
+        return []
     lacking = [name for name in names if forbidden(there.acls, login, name, AclOperation.WRITE)]
     if not lacking:
         return []

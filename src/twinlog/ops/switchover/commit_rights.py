@@ -17,7 +17,7 @@ from twinlog.kafka.admin.groups import GroupAdmin
 from twinlog.kafka.admin.topics import describe_cluster, describe_topics
 from twinlog.kafka.net.connections import principal
 from twinlog.kafka.protocol import error_codes
-from twinlog.model.acls import AclOperation, ResourceType, forbidden
+from twinlog.model.acls import AclOperation, forbidden, passes_acls
 from twinlog.model.topics import listed
 from twinlog.model.types import GroupId, TopicName
 from twinlog.ops.switchover.model import MovedGroups, MovedTopic
@@ -83,9 +83,11 @@ def _unreadable(target: ClusterAdmin, topics: Collection[TopicName]) -> list[Top
         topic for topic, one in known.items() if one.operations is not None and AclOperation.READ not in one.operations
     ]
     absent = [topic for topic in topics if topic not in known and topic not in lacking]
-    if absent and not target.call(describe_cluster, target.client).has_all_rights:
+    if absent:
         with suppress(RefusedError):
-            acls = target.call(describe_acls, target.client, ResourceType.TOPIC) or ()
+            acls = target.call(describe_acls, target.client) or ()
             login = principal(target.client.settings)
+            if passes_acls(acls, login, target.call(describe_cluster, target.client).operations):
+                return sorted(lacking)
             lacking += [topic for topic in absent if forbidden(acls, login, topic, AclOperation.READ)]
     return sorted(lacking)

@@ -27,7 +27,7 @@ from twinlog.kafka.record.last_records import KeptRecord, LastRecords
 from twinlog.mirror.topics.create import require_topics
 from twinlog.mirror.topics.fence_notes import FENCED
 from twinlog.mirror.topics.internal_topics import JOURNALS, MIB, InternalTopic
-from twinlog.model.acls import Acl, AclOperation, ResourceType, forbidden
+from twinlog.model.acls import Acl, AclOperation, ResourceType, forbidden, passes_acls
 from twinlog.model.compact_json import object_of, utf8_json
 from twinlog.model.topic_names import SWITCHOVERS
 from twinlog.model.types import Alias, TopicName, TopicPartition
@@ -355,10 +355,11 @@ class TopicJournal:
 
     def _read_acls(self) -> Sequence[Acl]:
         """The ACLs, empty if they are unreadable or do not limit this login."""
-        if self._cluster.call(describe_cluster, self._cluster.client).has_all_rights:
-            return ()
+        client = self._cluster.client
         with suppress(RefusedError):
-            return self._cluster.call(describe_acls, self._cluster.client) or ()
+            acls = self._cluster.call(describe_acls, client) or ()
+            on_cluster = self._cluster.call(describe_cluster, client).operations
+            return () if passes_acls(acls, principal(client.settings), on_cluster) else acls
         return ()
 
     def _there(self) -> bool:

@@ -63,7 +63,7 @@ class ScriptedTarget:
         }
         return known, wrong
 
-    def _describe_acls(self, _client: object, _kind: ResourceType) -> list[Acl]:
+    def _describe_acls(self, _client: object) -> list[Acl]:
         if self.acls is None:
             raise RefusedError("no DESCRIBE on the cluster")
         return self.acls
@@ -115,6 +115,10 @@ def test_rights_on_a_topic_that_is_yet_to_be_created() -> None:
     assert "lacks READ on topic orders of west" in lines(target, orders={SHOP})[0]
     target.on_cluster = frozenset({AclOperation.CLUSTER_ACTION})
     assert lines(target, orders={SHOP}) == []
+    # ALL on the cluster makes no super user.
+    every = Acl(ResourceType.CLUSTER, "kafka-cluster", MIRROR, "*", AclOperation.ALL, AclPermissionType.ALLOW)
+    target.acls.append(every)
+    assert "lacks READ on topic orders of west" in lines(target, orders={SHOP})[0]
     target.on_cluster, target.acls = frozenset(), [allow(AclOperation.READ)]
     assert lines(target, orders={SHOP}) == []
     # READ would include DESCRIBE.

@@ -110,6 +110,8 @@ def test_acls_tell_the_right_on_the_id(operation: AclOperation) -> None:
     # ACLs do not limit a super user.
     cluster.on_cluster = frozenset({AclOperation.CLUSTER_ACTION})
     assert lacking(cluster) == []
+    cluster.acls.append(allow(AclOperation.ALL, ResourceType.CLUSTER, "kafka-cluster"))
+    assert lacking(cluster) == ([] if operation is AclOperation.WRITE else [f"WRITE on {ON_ID}"])
     # Without an ACL on the id, allow.everyone.if.no.acl.found decides.
     cluster.on_cluster, cluster.acls = frozenset(), [allow(AclOperation.WRITE, ResourceType.TOPIC, "mm2-")]
     assert lacking(cluster) == []
