@@ -61,7 +61,10 @@ def acls(
         ),
     ] = RightsFormat.KAFKA_ACLS,
     missing: Annotated[
-        bool, typer.Option("--missing", help="Ask the clusters, and print only missing and unknown rights.")
+        bool,
+        typer.Option(
+            "--missing", help="Ask the clusters, and print only missing and unknown rights, and denials to remove."
+        ),
     ] = False,
     withdraw: Annotated[
         Path | None,
