@@ -37,7 +37,7 @@ def rights_text(
 ) -> str:
     """The rights in a form, and the denials to remove; `clients` has the addresses and logins of the clusters.
 
-    A KafkaUser and Terraform cannot remove an ACL of another origin, so a comment has the command of Kafka's tool.
+    A comment has the command of Kafka's tool, because a KafkaUser and Terraform only remove ACLs of their own.
     """
     match form:
         case RightsFormat.KAFKA_ACLS:
@@ -68,8 +68,7 @@ def unknown_texts(lines: Iterable[RightLine]) -> list[str]:
 
 
 def blind_texts(clusters: Iterable[Alias]) -> list[str]:
-    """A sentence for each cluster that hides its ACLs: the operations of brokers show no denial, and no right on names
-    to come."""
+    """A sentence for each cluster that hides its ACLs, and with them denials and rights on later names."""
     return [
         f"the login lacks the right to read ACLs of {cluster}, so denials and rights on later names are hidden; grant "
         "DESCRIBE on the cluster to it, and run the command again"
@@ -94,7 +93,7 @@ def command_of(one: RightLine, clients: Clients) -> str:
 
 
 def removal_of(one: DenialLine, clients: Clients) -> str:
-    """The command of Kafka's kafka-acls.sh that removes a denial, without a question."""
+    """The command of Kafka's kafka-acls.sh that removes a denial at once."""
     acl = one.acl
     change = ["--remove", "--force", "--deny-principal", acl.principal]
     change += [] if acl.host == ANYWHERE else ["--deny-host", acl.host]

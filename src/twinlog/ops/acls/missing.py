@@ -66,17 +66,17 @@ class ClusterJudge:
 
     @property
     def is_blind(self) -> bool:
-        """Whether the login that asks may read no ACLs, so that denials and rights to come are out of sight."""
+        """Whether ACLs are hidden from the login that asks, and with them denials and rights on later names."""
         return self.acls is None and not self.unguarded
 
     def denials(self, right: NeededRight) -> list[Acl]:
-        """The ACLs that take a right away; an ALLOW has no effect beside them."""
+        """The ACLs that take a right away, whatever an ALLOW gives."""
         if self.acls is None or self.gives(right):
             return []
         return [acl for acl in self.acls if takes_away(acl, right)]
 
     def lacks(self, right: NeededRight) -> bool:
-        """Whether a right that the cluster does not give lacks an ALLOW, too."""
+        """Whether a missing right lacks an ALLOW, too; otherwise a denial takes it away."""
         return self.acls is None or not granted(self.acls, right)
 
     def raised(self, acl: Acl) -> bool:

@@ -52,7 +52,7 @@ class RightLine:
 
 @dataclass(frozen=True, slots=True)
 class DenialLine:
-    """An ACL that takes rights away, so that an ALLOW of the rights has no effect.
+    """An ACL that takes rights away, whatever an ALLOW gives.
 
     `taken` names the rights and their principals. twinlog itself removes a denial of its `fence`.
     """

@@ -1,6 +1,6 @@
 """Compares the ACLs of mirrored topics with the ACLs of their copies, by the operations that they give.
 
-Three kinds of ACLs have no finding. twinlog removes its fences itself. A denial that would keep the mirror from its
+Three kinds of ACLs are left out. twinlog removes its fences itself. A denial that would keep the mirror from its
 copies belongs only to the source. An ACL of a copy is useful if the mirror needs it, or if the principal has the same
 right on the source.
 """
@@ -67,7 +67,7 @@ def extra_acls(
     names: FlowTopicPairing,
     needed: Collection[NeededRight],
 ) -> list[Acl]:
-    """The ACLs of copies without an equal on the source; the mirror and the wanted rights can do without them."""
+    """The ACLs that only copies have, except for ACLs that the mirror or a wanted right needs."""
     same = (names.on_copies(acl) for acl in here.lasting_acls)
     given = AclIndex([*wanted, *(acl for acl in same if acl is not None)])
     rights = [right.as_acl for right in needed]

@@ -276,7 +276,7 @@ class FlowAuditor:
         return PartResult(AuditPart.FILTER, tuple(findings), scope, _sentences(Content.GROUPS, here))
 
     def _copied(self, topic: TopicName) -> int | None:
-        """The offsets of the remote topic of a topic outside the filter; None without a remote topic."""
+        """The offsets of the remote topic of a topic outside the filter; None if it is missing."""
         remote = ask_twice(self._target, self._target.topics).get(self._topology.remote_name(topic))
         if remote is None:
             return None

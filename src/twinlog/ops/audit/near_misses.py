@@ -20,7 +20,7 @@ ALIKE = 0.85
 _LEAST = 3
 """The least number of characters of a name that another name may begin with: short beginnings are common."""
 
-_QUESTION = "does another mirror copy them? if no mirror does, "
+_QUESTION = "does another mirror copy them? otherwise "
 """A topic outside the filter whose remote topic has records may have its copies from another mirror."""
 
 _Topics = defaultdict[tuple[str, bool], list[TopicName]]

@@ -117,7 +117,7 @@ def test_a_topic_that_another_mirror_may_copy_is_a_question(mirror: Mirror) -> N
     put(mirror.target, "s.clicks-v2", some(2))
     (near,) = part(mirror.audit(), AuditPart.FILTER).findings
     assert near.lines == ("clicks-v2: 3 records; s.clicks-v2 has 2 records",)
-    assert near.way_out.startswith("does another mirror copy them? if no mirror does, add them to topics")
+    assert near.way_out.startswith("does another mirror copy them? otherwise add them to topics")
 
 
 def test_a_read_topic_that_another_mirror_may_copy_is_a_question(mirror: Mirror) -> None:
@@ -130,7 +130,7 @@ def test_a_read_topic_that_another_mirror_may_copy_is_a_question(mirror: Mirror)
     assert ways == {
         ("read: 4,883 records, read by billing",): advice,
         ("copied: 4,883 records, read by billing; s.copied has 4,880 records",): (
-            f"does another mirror copy them? if no mirror does, {advice}"
+            f"does another mirror copy them? otherwise {advice}"
         ),
     }
 
