@@ -21,7 +21,7 @@ from twinlog.ops.switchover.model import (
 )
 from twinlog.ops.switchover.steps.step import silent_note
 from twinlog.ops.switchover.steps.waiting import PROOF_NEAR_S, lag
-from twinlog.ops.switchover.stopped_partitions import StoppedPartitions
+from twinlog.ops.switchover.stopped_partitions import MOST_NAMED, StoppedPartitions
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,6 +253,7 @@ def _notes(facts: PreflightFacts, fence: FenceMethod) -> list[str]:
             f"held partitions of flow {facts.source}->{facts.target} are unknown, as it lacks a report: MirrorMaker 2 "
             "writes none"
         )
+    found += [str(one) for one in facts.stopped.passed[:MOST_NAMED]]
     if facts.staying:
         found.append(f"not mirrored, so their producers are left alone: {listed(facts.staying)}")
     fewer = [

@@ -11,7 +11,7 @@ from typing import Any
 from twinlog.model.amounts import counted, shown_bytes
 from twinlog.model.topics import listed
 from twinlog.ops.switchover.journal import JournalEntries, StepPhase, SwitchoverRun
-from twinlog.ops.switchover.model import Data, FenceMethod, SwitchoverKind, SwitchoverState
+from twinlog.ops.switchover.model import Data, FenceMethod, MovedTopic, SwitchoverKind, SwitchoverState
 from twinlog.ops.switchover.steps.group_step import AHEAD, COMMITTED, IN_USE, MOVED, REFUSED, THERE, UNKNOWN
 from twinlog.ops.switchover.steps.step import topics_of
 from twinlog.ops.switchover.steps.steps import ORDER, STEPS
@@ -310,11 +310,10 @@ def _for_clients(entries: JournalEntries, run: SwitchoverRun) -> list[str]:
     lines = [f"point producers to {target}"]
     renamed = [topic for topic in topics if topic.producers and not topic.keeps_name]
     if renamed:
-        one = renamed[0]
         lines[0] += f": they write to {listed([topic.producers for topic in renamed])}, not to the copies"
         lines.append(
-            f"start consumers on {target} with both, the copies and what is new: for {one.name} the pattern "
-            f"^({one.remote.removesuffix(one.name).replace('.', chr(92) + '.')})?{one.name}$"
+            f"start consumers on {target} with both, the copies and what is new, by the pattern of each topic: "
+            f"{listed(map(consumer_pattern, renamed))}"
         )
     else:
         lines.append(f"start consumers on {target}; their groups continue at their positions")
@@ -324,6 +323,13 @@ def _for_clients(entries: JournalEntries, run: SwitchoverRun) -> list[str]:
             "round and round. The flow back begins after the copies"
         )
     return lines
+
+
+def consumer_pattern(topic: MovedTopic) -> str:
+    """A regular expression for a topic of producers and its copy."""
+    name, remote = (text.replace(".", r"\.") for text in (topic.producers, topic.remote))
+    prefix = remote.removesuffix(name)
+    return f"^({name}|{remote})$" if prefix == remote else f"^({prefix})?{name}$"
 
 
 def markdown(data: Data) -> str:

@@ -5,22 +5,54 @@ A switchover that waited for them would keep producers waiting until its timeout
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.model.amounts import counted
 from twinlog.model.held import HeldPartition
-from twinlog.model.types import TopicPartition
+from twinlog.model.types import SourceOffset, TopicPartition
 from twinlog.ops.status.last_report import LastReportReader
 from twinlog.ops.switchover.model import CopiedPosition
 from twinlog.ops.switchover.steps.waiting import lag
 from twinlog.settings.flow import FlowSettings
 from twinlog.worker.control.journal import ControlJournal
+from twinlog.worker.control.model import CommandOutcome, CommandState, TopicVerb
 from twinlog.worker.status.held_and_paused import describe
 
 MOST_NAMED = 100
 """Paused partitions that are named; a report names as many held partitions."""
+
+
+@dataclass(frozen=True, slots=True)
+class PassedRange:
+    """The source offsets from `first` up to, excluding, `end`, which a command passed over for good."""
+
+    partition: TopicPartition
+    verb: TopicVerb
+    first: SourceOffset
+    end: SourceOffset
+
+    def __str__(self) -> str:
+        return (
+            f"{self.partition}: {self.verb} passed over source offsets {self.first} to {self.end - 1}, without a copy"
+        )
+
+
+def passed_ranges(outcomes: Iterable[CommandOutcome], partitions: Collection[TopicPartition]) -> list[PassedRange]:
+    """The ranges of these partitions that commands passed over, and that no later `restart-from` had copied."""
+    found: list[PassedRange] = []
+    for outcome in outcomes:
+        if outcome.result is not CommandState.APPLIED:
+            continue
+        for move in outcome.changed:
+            if move.before is None or move.after is None or move.partition not in partitions:
+                continue
+            if outcome.command.verb is TopicVerb.RESTART_FROM:
+                found = [one for one in found if one.partition != move.partition or one.end <= move.after]
+            if move.passed:
+                found.append(PassedRange(move.partition, outcome.command.verb, move.before, move.after))
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +61,7 @@ class StoppedPartitions:
 
     `held` are the partitions that the last report names; the flow holds `more_held` further partitions. `reported` is
     False if the held partitions are unknown, as for a flow of MirrorMaker 2. `flow` is the flow as a value of `--flow`.
+    `passed` are commands that passed over source offsets.
     """
 
     held: tuple[HeldPartition, ...] = ()
@@ -36,6 +69,7 @@ class StoppedPartitions:
     paused: frozenset[TopicPartition] = frozenset()
     reported: bool = True
     flow: str = ""
+    passed: tuple[PassedRange, ...] = ()
 
     def obstacles(
         self,
@@ -106,8 +140,10 @@ class StoppedPartitionsReader:
         """The held partitions of the flow, and the paused partitions among `partitions`; a repeated read reads only the
         new records. Raises ClusterError, and RefusedError if the right to read one of both topics is missing."""
         report = self._reports.read_report()
-        paused = self._control.read().pauses.paused(partitions)
+        asked = self._control.read()
+        paused = asked.pauses.paused(partitions)
+        passed = tuple(passed_ranges(asked.outcomes, partitions))
         if report is None:
-            return StoppedPartitions(paused=paused, reported=False, flow=self._flow)
+            return StoppedPartitions(paused=paused, reported=False, flow=self._flow, passed=passed)
         more = max(0, report.held - len(report.held_partitions))
-        return StoppedPartitions(report.held_partitions, more, paused, flow=self._flow)
+        return StoppedPartitions(report.held_partitions, more, paused, flow=self._flow, passed=passed)

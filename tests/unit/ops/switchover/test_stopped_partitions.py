@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from harness.virtual.cluster import VirtualCluster
 from harness.virtual.loop import VirtualLoop, virtual_loop
@@ -19,10 +20,22 @@ from twinlog.model.types import SourceOffset, TopicName, TopicPartition
 from twinlog.ops.switchover.model import CopiedPosition, SourceEnd, SwitchoverKind
 from twinlog.ops.switchover.preflight import judge_preflight
 from twinlog.ops.switchover.steps.waiting import QUICK_FOR_S
-from twinlog.ops.switchover.stopped_partitions import MOST_NAMED, StoppedPartitions, StoppedPartitionsReader
+from twinlog.ops.switchover.stopped_partitions import (
+    MOST_NAMED,
+    StoppedPartitions,
+    StoppedPartitionsReader,
+    passed_ranges,
+)
 from twinlog.settings.flow import ClientSettings
 from twinlog.worker.control.journal import ControlJournal
-from twinlog.worker.control.model import PartitionSelector, TopicCommand, TopicVerb
+from twinlog.worker.control.model import (
+    CommandOutcome,
+    CommandState,
+    PartitionMove,
+    PartitionSelector,
+    TopicCommand,
+    TopicVerb,
+)
 from twinlog.worker.status.report import DriverReport, encode_report
 
 PROGRESS = "mm2-twinlog-progress.s.internal"
@@ -101,6 +114,29 @@ def test_without_a_report_held_partitions_are_noted_as_unknown() -> None:
     words = "held partitions of flow east->west are unknown"
     assert [words in note for note in unknown.notes].count(True) == 1
     assert not any(words in note for note in judge_preflight(GOOD, None).notes)
+
+
+def outcome(verb: TopicVerb, before: int, after: int, passed: int = 0, **fields: Any) -> CommandOutcome:
+    move = PartitionMove(P0, SourceOffset(before), SourceOffset(after), changes=True, passed=passed)
+    command = TopicCommand(f"{verb} {before}", verb, (PartitionSelector("orders"),))
+    return replace(CommandOutcome(command, CommandState.APPLIED, moves=(move,)), **fields)
+
+
+def test_offsets_that_a_command_passed_over_are_a_note() -> None:
+    gap = outcome(TopicVerb.ACCEPT_GAP, 1000, 1500, 500)
+    passed = tuple(passed_ranges([gap], {P0}))
+    notes = judge_preflight(replace(GOOD, stopped=held(passed=passed)), None).notes
+    assert "orders-0: accept-gap passed over source offsets 1000 to 1499, without a copy" in notes
+
+
+def test_offsets_that_were_copied_later_are_no_note() -> None:
+    skip = outcome(TopicVerb.SKIP_TO, 10, 20, 10)
+    assert len(passed_ranges([skip, outcome(TopicVerb.RESTART_FROM, 40, 20)], {P0})) == 1
+    assert passed_ranges([skip, outcome(TopicVerb.RESTART_FROM, 40, 10)], {P0}) == []
+    assert passed_ranges([replace(skip, result=CommandState.REFUSED)], {P0}) == []
+    assert passed_ranges([skip], set()) == []
+    # The log was cut back: later records have these offsets.
+    assert passed_ranges([outcome(TopicVerb.ACCEPT_GAP, 20, 10)], {P0}) == []
 
 
 def test_the_steps_show_the_partition_that_they_wait_for() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,13 +23,14 @@ from twinlog.ops.switchover.machine import SwitchoverMachine
 from twinlog.ops.switchover.model import (
     GroupOffset,
     MovedGroups,
+    MovedTopic,
     SwitchoverDirection,
     SwitchoverKind,
     SwitchoverOptions,
     TooLongError,
 )
 from twinlog.ops.switchover.rehearsal import rehearsal_json, rehearse, unavailable_s
-from twinlog.ops.switchover.report import markdown, report
+from twinlog.ops.switchover.report import consumer_pattern, markdown, report
 from twinlog.ops.switchover.session import print_failed_parts, print_report
 from twinlog.ops.switchover.steps.group_step import judge
 from twinlog.ops.verify.recheck_planner import flows_to_recheck
@@ -54,7 +56,7 @@ def test_a_planned_switchover() -> None:
     assert "run the same command again: it brings their offsets to b" in groups
     assert [line for line in found["next"] if line != groups] == [
         "point producers to b: they write to orders, not to the copies",
-        r"start consumers on b with both, the copies and what is new: for orders the pattern ^(a\.)?orders$",
+        r"start consumers on b with both, the copies and what is new, by the pattern of each topic: ^(a\.)?orders$",
         "producers stay fenced on a, until a way back, or --release",
     ]
     text = markdown(found)
@@ -62,6 +64,21 @@ def test_a_planned_switchover() -> None:
     released = SwitchoverMachine(ScriptedWorld(brokers, Kill()), ScriptedJournal(brokers, Kill()), "me 1")
     assert report(released.release_fence())["next"][-1] == "keep producers away from a: the fence there is lifted"
     assert "| orders | 0 | 53 | 53 | a.orders | 1053 |" in text or "| orders | 0 |" in text
+
+
+@pytest.mark.parametrize(
+    ("topic", "remote", "pattern"),
+    [
+        ("clicks", "a.clicks", r"^(a\.)?clicks$"),
+        ("pay.eu", "a.pay.eu", r"^(a\.)?pay\.eu$"),
+        # A policy of the user's own.
+        ("orders", "orders.copy", r"^(orders|orders\.copy)$"),
+    ],
+)
+def test_consumers_read_a_topic_and_its_copy_by_a_pattern(topic: str, remote: str, pattern: str) -> None:
+    assert consumer_pattern(MovedTopic(TopicName(topic), TopicName(remote), 1, TopicName(topic))) == pattern
+    assert all(re.match(pattern, name) for name in (topic, remote))
+    assert not re.match(pattern, topic.replace(".", "-") + "-2")
 
 
 def signed_report(
