@@ -22,6 +22,7 @@ from twinlog.ops.switchover.preflight import judge_preflight
 from twinlog.ops.switchover.steps.waiting import QUICK_FOR_S
 from twinlog.ops.switchover.stopped_partitions import (
     MOST_NAMED,
+    PassedRange,
     StoppedPartitions,
     StoppedPartitionsReader,
     passed_ranges,
@@ -176,7 +177,14 @@ def test_the_report_and_the_pauses_are_read_from_the_target() -> None:
             target.log(PROGRESS).append(bytes(batch))
             target.news()
             pause = TopicCommand("id-1", TopicVerb.PAUSE, (PartitionSelector("orders", (2,)),), by="x")
-            ControlJournal(settings, admin).write_command(pause)
-            assert reader.read_stopped(orders) == StoppedPartitions((AT_SEVEN,), 3, frozenset({orders[2]}), flow="s:w")
+            journal = ControlJournal(settings, admin)
+            journal.write_command(pause)
+            gap = outcome(TopicVerb.ACCEPT_GAP, 2, 5, 3)
+            asked = journal.write_command(gap.command)
+            journal.end(journal.record_moves(asked, gap.moves or ()), CommandState.APPLIED, "host-1")
+            passed = (PassedRange(P0, TopicVerb.ACCEPT_GAP, SourceOffset(2), SourceOffset(5)),)
+            assert reader.read_stopped(orders) == StoppedPartitions(
+                (AT_SEVEN,), 3, frozenset({orders[2]}), flow="s:w", passed=passed
+            )
         finally:
             admin.close()
