@@ -50,6 +50,8 @@ class LastReportReader:
         self._tail = TopicTail(target, TopicName(progress_topic(settings.source)))
         self.report: DriverReport | None = None
         """As of the last read; None before the first report, as of MirrorMaker 2."""
+        self.other: DriverReport | None = None
+        """The last report of a process with another group.id that runs a flow with the same name."""
 
     def read_report(self) -> DriverReport | None:
         """Read up to now. Raises ClusterError, and RefusedError if the right to read the progress topic is missing."""
@@ -61,8 +63,12 @@ class LastReportReader:
             return
         report = decode_report(record.value())
         # The later record counts, whatever its own time: another process may have another clock.
-        if report is not None and is_of_flow(report, self._settings):
+        if report is None or report.flow != self._settings.name:
+            return
+        if is_of_flow(report, self._settings):
             self.report = report
+        else:
+            self.other = report
 
 
 def is_of_flow(report: DriverReport, settings: FlowSettings) -> bool:

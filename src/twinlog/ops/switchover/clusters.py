@@ -36,6 +36,7 @@ from twinlog.ops.switchover.fencing import (
     read_refused_producers,
     shared,
 )
+from twinlog.ops.switchover.flow_process import FlowProcesses
 from twinlog.ops.switchover.group_facts import SwitchoverGroups
 from twinlog.ops.switchover.journal import JournalEntries, TopicJournal
 from twinlog.ops.switchover.model import (
@@ -269,6 +270,10 @@ class LiveClusters:
                 unread.append(str(error))
         earlier = self.read_earlier_journal()
         state = None if earlier.run is None else earlier.run.state
+        staying = [name for name, topic in sorted(here.items()) if not topic.internal and self._stays(name)]
+        runs = self._runs(copiers)
+        processes = FlowProcesses.at(self._stopped.reports, self.now_ms())
+        run = self.journal.entries.run
         return PreflightFacts(
             source=self.ends.source,
             target=self.ends.target,
@@ -283,18 +288,20 @@ class LiveClusters:
             operations=self.source.call(describe_cluster, self.source.client).operations,
             members=members,
             on_target=on_target,
-            runs=self._runs(copiers),
+            runs=runs,
+            mismatches=tuple(processes.mismatches(self._flow, staying, runs=runs, wave=self.ends.wave)),
             proofs=self.read_proven(ends) if stopped.reported else {},
             asks_proof=[topic.name for topic in topics if self._flow.proves(topic.name)],
             transactions=tuple(self.open_transactions(pending[:3])),
             earlier=state in (SwitchoverState.DONE, SwitchoverState.RETURNED),
+            done=run is not None and run.state is SwitchoverState.DONE,
             refused=refused,
             hidden=self._hidden_topics(here, there),
             journal_rights=self.journal.find_missing_rights(),
             closes_earlier=state is SwitchoverState.DONE,
             fence_note_rights=() if kind is SwitchoverKind.EMERGENCY else self._other_journal.find_missing_rights(),
             refused_commits=() if kind is SwitchoverKind.EMERGENCY else self._foresee_refused_commits(topics),
-            staying=[name for name, topic in sorted(here.items()) if not topic.internal and self._stays(name)],
+            staying=staying,
             under_way=state in (SwitchoverState.RUNNING, SwitchoverState.ABORTING),
             rate=gone * 1000 / max(1, self.now_ms() - began_ms) if gone > 0 else None,
             unread=tuple(unread),

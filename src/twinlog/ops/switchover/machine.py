@@ -127,7 +127,7 @@ class SwitchoverMachine:
         """
         run = self._journal.entries.run
         if run is None or run.state in ENDED:
-            done = "it is done: go back instead"
+            done = "" if run is None else f"it is done: go back by {self._way_back(run)}"
             if run is None or run.state is SwitchoverState.ABORTED:
                 done = "nothing is under way"
                 if self._world.read_earlier_journal().fenced:
@@ -139,7 +139,7 @@ class SwitchoverMachine:
         if self._journal.entries.done("open") is not None:
             raise UnderWayError(
                 f"switchover {run.ends}: producers may write to {run.ends.target} already; run the same command to its "
-                "end, and go back then",
+                f"end, and go back by {self._way_back(run)}",
                 message_id="TW-SWITCH-04",
             )
         self._require_same("from", "to")
@@ -174,6 +174,11 @@ class SwitchoverMachine:
         self._tried("release", lift, context)
         self._journal.write([JournalLine("release", StepPhase.DONE, JournalEntry(self._world.now_ms(), {}))])
         return self._journal.entries
+
+    def _way_back(self, run: SwitchoverRun) -> str:
+        """The command that moves back after a switchover that is done."""
+        command = "switchover" if run.options.kind is SwitchoverKind.BACK else "switchback"
+        return f"twinlog {command} FILE {self._world.ends.back.as_options}"
 
     def leave_switchover(self) -> None:
         """Note that an unfinished switchover is free for the next process, as far as the cluster takes the note."""

@@ -207,5 +207,10 @@ class SwitchoverDirection:
         """The other direction."""
         return SwitchoverDirection(self.target, self.source, self.wave)
 
+    @property
+    def as_options(self) -> str:
+        """The options of a command that moves in this direction."""
+        return f"--from {self.source} --to {self.target}{f' --wave {self.wave}' if self.wave else ''}"
+
     def __str__(self) -> str:
         return f"{self.source}->{self.target}"

@@ -71,6 +71,10 @@ class PreflightFacts:
     """The same for the journal of the way back on the source, which keeps the data to lift the fence."""
     closes_earlier: bool = False
     """Whether the switchover marks an earlier switchover as returned, in the journal on the source."""
+    mismatches: Sequence[str] = ()
+    """The differences between the file and the file of the running process, in words, each with its way out."""
+    done: bool = False
+    """Whether a switchover of the same direction is recorded as done."""
     asks_proof: Collection[TopicName] = ()
     """Source topics that the file wants to be proven."""
 
@@ -110,7 +114,11 @@ def judge_preflight(facts: PreflightFacts, wanted: FenceMethod | None) -> Prefli
     if fence is not FenceMethod.NONE or facts.closes_earlier:
         problems += facts.fence_note_rights
     if facts.kind is SwitchoverKind.BACK and not facts.earlier:
-        problems.append(f"no switchover {facts.target}->{facts.source} is recorded as done, so there is no way back")
+        swapped = f"; {facts.source}->{facts.target} is done: give --from {facts.target} --to {facts.source}"
+        problems.append(
+            f"no switchover {facts.target}->{facts.source} is recorded as done, so there is no way back"
+            f"{swapped if facts.done else ''}"
+        )
     if facts.under_way:
         problems.append(
             f"a switchover {facts.target}->{facts.source} has begun and is still incomplete; complete it, or undo it "
@@ -140,7 +148,8 @@ def judge_preflight(facts: PreflightFacts, wanted: FenceMethod | None) -> Prefli
                 f"{listed(uncopied)}: nothing is copied yet, by the positions on {facts.target}; MirrorMaker 2 stores "
                 "these at offset.flush.interval.ms, once a minute by default"
             )
-    if _is_stopped(facts) and not _starts_later(facts):
+    problems += facts.mismatches
+    if _is_stopped(facts) and not _starts_later(facts) and not facts.mismatches:
         problems.append(
             f"{_no_process(facts)}, and its positions stayed the same during the check: start the flow, and keep it "
             "running until the end"

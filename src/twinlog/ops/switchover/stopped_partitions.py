@@ -132,14 +132,15 @@ class StoppedPartitionsReader:
     """Reads the held and the paused partitions of a flow, over a borrowed connection to its target."""
 
     def __init__(self, flow: FlowSettings, target: ClusterAdmin) -> None:
-        self._reports = LastReportReader(flow, target)
+        self.reports = LastReportReader(flow, target)
+        """The reports as of the last read."""
         self._control = ControlJournal(flow, target)
         self._flow = flow.as_option
 
     def read_stopped(self, partitions: Collection[TopicPartition]) -> StoppedPartitions:
         """The held partitions of the flow, and the paused partitions among `partitions`; a repeated read reads only the
         new records. Raises ClusterError, and RefusedError if the right to read one of both topics is missing."""
-        report = self._reports.read_report()
+        report = self.reports.read_report()
         asked = self._control.read()
         paused = asked.pauses.paused(partitions)
         passed = tuple(passed_ranges(asked.outcomes, partitions))

@@ -104,6 +104,13 @@ def test_the_fence_is_chosen_by_the_authorizer(authorizer: bool | None, fence: F
             replace(GOOD, kind=SwitchoverKind.BACK, earlier=False),
             "no switchover west->east is recorded as done, so there is no way back",
         ),
+        (
+            replace(GOOD, kind=SwitchoverKind.BACK, earlier=False, done=True),
+            (
+                "no switchover west->east is recorded as done, so there is no way back; east->west is done: give "
+                "--from west --to east"
+            ),
+        ),
     ],
 )
 def test_what_prevents_it_is_named(facts: PreflightFacts, problem: str) -> None:

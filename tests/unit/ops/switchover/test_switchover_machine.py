@@ -316,7 +316,7 @@ def test_nothing_is_undone_twice_or_after_the_end() -> None:
     with pytest.raises(UnderWayError, match="nothing is under way"):
         machine(brokers).abort()
     machine(brokers).run(PLANNED)
-    with pytest.raises(UnderWayError, match="it is done: go back instead"):
+    with pytest.raises(UnderWayError, match="it is done: go back by twinlog switchback FILE --from b --to a"):
         machine(brokers).abort()
     assert brokers.fenced
 

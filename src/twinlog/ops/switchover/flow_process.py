@@ -1,0 +1,59 @@
+"""The processes that run a flow, by their last reports: the file of a switchover must be the file of the process.
+
+A file that is left over from a hand-over has other topics or another group. Its switchover would wait for a process
+that never reads the file, or would leave topics of the running process behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+
+from twinlog.model.topics import listed
+from twinlog.model.types import TopicName
+from twinlog.ops.status.last_report import LastReportReader
+from twinlog.ops.status.state import ENDED, STALE_S
+from twinlog.settings.flow import FlowSettings
+from twinlog.worker.status.report import DriverReport
+
+
+@dataclass(frozen=True, slots=True)
+class FlowProcesses:
+    """The fresh reports about a flow: of the process in the file's group, and of a process in another group; None
+    without a report."""
+
+    own: DriverReport | None = None
+    other: DriverReport | None = None
+
+    @classmethod
+    def at(cls, reports: LastReportReader, now_ms: int) -> FlowProcesses:
+        """The processes at a moment in Unix time, by the reports that were read last."""
+
+        def fresh(report: DriverReport | None) -> DriverReport | None:
+            if report is None or report.state in ENDED or now_ms - report.at_ms >= STALE_S * 1000:
+                return None
+            return report
+
+        return cls(fresh(reports.report), fresh(reports.other))
+
+    def mismatches(
+        self, flow: FlowSettings, staying: Collection[TopicName], *, runs: bool | None, wave: str = ""
+    ) -> Iterator[str]:
+        """The differences between a file and the file of the running process, each with the way out.
+
+        `staying` are topics of the source that the file leaves out, and `runs` tells whether the file's group has
+        members. A wave moves only a part of the topics.
+        """
+        other = self.other
+        if other is not None and self.own is None and not runs:
+            yield (
+                f"process {other.process} runs flow {flow.name} in group {other.group}, and FILE has group "
+                f"{flow.group_id}: give the file of that process"
+            )
+        if self.own is not None and not wave:
+            left = {topic.topic for topic in self.own.topics}.intersection(staying)
+            if left:
+                yield (
+                    f"{listed(left)}: process {self.own.process} copies {'it' if len(left) == 1 else 'them'}, and FILE "
+                    "leaves producers there behind: give the file of that process, or move a part by --wave NAME"
+                )
