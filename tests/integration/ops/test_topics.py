@@ -263,6 +263,9 @@ def test_a_held_gap_is_accepted_while_the_flow_runs(scene: Scene, new_name: Call
         code, answer = scene.topics("accept-gap", topic, "--yes")
         assert (code, answer["result"]) == (DONE, "applied")
         assert moves(answer) == {(topic, 0): (50, 70)}
+        code, answer = scene.topics("accept-gap", topic, "--yes")
+        assert (code, moves(answer)) == (DONE, {})
+        assert answer["partitions"][0]["text"].startswith("the gap was accepted ")
         scene.wait_for_copies(topic, 180)
         wait_for(lambda: not flow.runner.held.all(), 60, "nothing is held")
     assert scene.copies(topic, 0) == [*range(50), *range(70, 100)]

@@ -225,7 +225,7 @@ def test_nothing_dead_is_shown_as_running_and_no_old_figure_as_one_of_now(
         # It counts as unknown when it has been known for too long, see test_status.
         mirror.wait_for("status", 1, r"lag +0 records \(known ([5-9]|\d\d) s ago\)\n")
         source.restart()
-        error = rf"{flow}: running\n(.*\n)*  last error +.*ago\)"
+        error = rf"{flow}: running\n(.*\n)*  last error +.* ago, over since .*\)"
         mirror.wait_for("status", 0, error)
 
         # Spark's Pythons are in groups of their own: they end a moment later, and would copy until then.

@@ -213,3 +213,9 @@ def test_points_are_kept_for_charts(browser: Browser) -> None:
     assert points["lag"][-1] == 1204
     last = int(points["at_s"][-1] * 1000)
     assert browser.get(f"/ui/api/points?flow=a-%3Eb&since={last + 60_000}").json["at_s"] == []
+
+
+def test_an_error_that_is_over_needs_no_attention(browser: Browser, sources: FakeSources) -> None:
+    sources.only.flow = snapshot(replace(REPORTED, last_error_over_ms=1_700_000_000_000))
+    assert "last error: gap: lost" not in browser.get("/ui/").text
+    assert "gap: lost; over since 2023-11-14T22:13:20Z" in browser.get("/ui/flow?flow=a-%3Eb").text

@@ -18,6 +18,7 @@ from twinlog.ui.pages.topics import topics_list
 from twinlog.ui.rendering import ConsolePage
 from twinlog.ui.site import ConsoleSite
 from twinlog.ui.visits import ConsoleEndpoint, Visit, page_routes
+from twinlog.worker.status.report import DriverReport
 
 MOST_HELD = 50
 
@@ -176,7 +177,14 @@ def _report(flow: LiveFlow) -> dict[str, Any] | None:
         "bridged": report.bridged,
         "groups_followed": None if groups is None else groups.followed,
         "groups_inexact": None if groups is None else groups.inexact,
-        "last_error": report.last_error,
+        "last_error": _last_error(report),
         "last_error_ms": report.last_error_ms,
         "last_error_over_ms": report.last_error_over_ms,
     }
+
+
+def _last_error(report: DriverReport) -> str | None:
+    over_ms = report.last_error_over_ms
+    if report.last_error is None or over_ms is None:
+        return report.last_error
+    return f"{report.last_error}; over since {shown_moment(over_ms - over_ms % 1000)}"
