@@ -271,8 +271,6 @@ class LiveClusters:
         earlier = self.read_earlier_journal()
         state = None if earlier.run is None else earlier.run.state
         staying = [name for name, topic in sorted(here.items()) if not topic.internal and self._stays(name)]
-        runs = self._runs(copiers)
-        processes = FlowProcesses.at(self._stopped.reports, self.now_ms())
         run = self.journal.entries.run
         return PreflightFacts(
             source=self.ends.source,
@@ -288,8 +286,8 @@ class LiveClusters:
             operations=self.source.call(describe_cluster, self.source.client).operations,
             members=members,
             on_target=on_target,
-            runs=runs,
-            mismatches=tuple(processes.mismatches(self._flow, staying, runs=runs, wave=self.ends.wave)),
+            runs=self._runs(copiers),
+            processes=FlowProcesses.at(self._stopped.reports, self.now_ms(), self._flow, self.ends.wave),
             proofs=self.read_proven(ends) if stopped.reported else {},
             asks_proof=[topic.name for topic in topics if self._flow.proves(topic.name)],
             transactions=tuple(self.open_transactions(pending[:3])),

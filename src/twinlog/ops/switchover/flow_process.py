@@ -19,38 +19,38 @@ from twinlog.worker.status.report import DriverReport
 
 @dataclass(frozen=True, slots=True)
 class FlowProcesses:
-    """The fresh reports about a flow: of the process in the file's group, and of a process in another group; None
-    without a report."""
+    """The fresh reports about a flow: of the process in the file's group `group`, and of a process in another group;
+    None without a report. A `wave` moves only a part of the topics."""
 
     own: DriverReport | None = None
     other: DriverReport | None = None
+    group: str = ""
+    wave: str = ""
 
     @classmethod
-    def at(cls, reports: LastReportReader, now_ms: int) -> FlowProcesses:
-        """The processes at a moment in Unix time, by the reports that were read last."""
+    def at(cls, reports: LastReportReader, now_ms: int, flow: FlowSettings, wave: str = "") -> FlowProcesses:
+        """The processes of a flow of the file at a moment in Unix time, by the reports that were read last."""
 
         def fresh(report: DriverReport | None) -> DriverReport | None:
             if report is None or report.state in ENDED or now_ms - report.at_ms >= STALE_S * 1000:
                 return None
             return report
 
-        return cls(fresh(reports.report), fresh(reports.other))
+        return cls(fresh(reports.report), fresh(reports.other), flow.group_id, wave)
 
-    def mismatches(
-        self, flow: FlowSettings, staying: Collection[TopicName], *, runs: bool | None, wave: str = ""
-    ) -> Iterator[str]:
+    def mismatches(self, staying: Collection[TopicName], *, runs: bool | None) -> Iterator[str]:
         """The differences between a file and the file of the running process, each with the way out.
 
         `staying` are topics of the source that the file leaves out, and `runs` tells whether the file's group has
-        members. A wave moves only a part of the topics.
+        members.
         """
         other = self.other
         if other is not None and self.own is None and not runs:
             yield (
-                f"process {other.process} runs flow {flow.name} in group {other.group}, and FILE has group "
-                f"{flow.group_id}: give the file of that process"
+                f"process {other.process} runs flow {other.flow} in group {other.group}, and FILE has group "
+                f"{self.group}: give the file of that process"
             )
-        if self.own is not None and not wave:
+        if self.own is not None and not self.wave:
             left = {topic.topic for topic in self.own.topics}.intersection(staying)
             if left:
                 yield (

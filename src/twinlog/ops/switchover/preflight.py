@@ -11,6 +11,7 @@ from twinlog.model.amounts import counted
 from twinlog.model.topics import Topic, listed
 from twinlog.model.types import Alias, TopicName, TopicPartition
 from twinlog.ops.proven_ranges import PartitionProven, lag_s
+from twinlog.ops.switchover.flow_process import FlowProcesses
 from twinlog.ops.switchover.model import (
     CopiedPosition,
     FenceMethod,
@@ -71,8 +72,8 @@ class PreflightFacts:
     """The same for the journal of the way back on the source, which keeps the data to lift the fence."""
     closes_earlier: bool = False
     """Whether the switchover marks an earlier switchover as returned, in the journal on the source."""
-    mismatches: Sequence[str] = ()
-    """The differences between the file and the file of the running process, in words, each with its way out."""
+    processes: FlowProcesses = field(default_factory=FlowProcesses)
+    """The processes that report that they run the flow."""
     done: bool = False
     """Whether a switchover of the same direction is recorded as done."""
     asks_proof: Collection[TopicName] = ()
@@ -148,8 +149,9 @@ def judge_preflight(facts: PreflightFacts, wanted: FenceMethod | None) -> Prefli
                 f"{listed(uncopied)}: nothing is copied yet, by the positions on {facts.target}; MirrorMaker 2 stores "
                 "these at offset.flush.interval.ms, once a minute by default"
             )
-    problems += facts.mismatches
-    if _is_stopped(facts) and not _starts_later(facts) and not facts.mismatches:
+    mismatches = list(facts.processes.mismatches(facts.staying, runs=facts.runs))
+    problems += mismatches
+    if _is_stopped(facts) and not _starts_later(facts) and not mismatches:
         problems.append(
             f"{_no_process(facts)}, and its positions stayed the same during the check: start the flow, and keep it "
             "running until the end"

@@ -28,33 +28,40 @@ PAYS = TopicName("pays")
 PROGRESS = "mm2-twinlog-progress.s.internal"
 
 
-def mismatches(found: FlowProcesses, *, runs: bool | None = True, wave: str = "") -> list[str]:
-    return list(found.mismatches(FLOW, [PAYS], runs=runs, wave=wave))
+def processes(own: DriverReport | None = None, other: DriverReport | None = None, wave: str = "") -> FlowProcesses:
+    return FlowProcesses(own, other, FLOW.group_id, wave)
+
+
+def mismatches(found: FlowProcesses, *, runs: bool | None = True) -> list[str]:
+    return list(found.mismatches([PAYS], runs=runs))
 
 
 def test_a_process_in_another_group_is_named() -> None:
-    (found,) = mismatches(FlowProcesses(other=ELSEWHERE), runs=False)
+    (found,) = mismatches(processes(other=ELSEWHERE), runs=False)
     assert found == (
         f"process host-2 runs flow s->w in group s-mm2-twinlog, and FILE has group {FLOW.group_id}: give the file of "
         "that process"
     )
     # MirrorMaker 2 runs in the group of the file, or the process of the file reports, too.
-    assert mismatches(FlowProcesses(other=ELSEWHERE)) == []
-    assert mismatches(FlowProcesses(replace(RUNS, topics=()), ELSEWHERE), runs=False) == []
+    assert mismatches(processes(other=ELSEWHERE)) == []
+    assert mismatches(processes(replace(RUNS, topics=()), ELSEWHERE), runs=False) == []
 
 
 def test_topics_of_the_process_that_the_file_leaves_out_are_named() -> None:
-    (found,) = mismatches(FlowProcesses(RUNS))
+    (found,) = mismatches(processes(RUNS))
     assert found.startswith("pays: process host-1 copies it, and FILE leaves producers there behind: give the file of")
     # A wave moves a part.
-    assert mismatches(FlowProcesses(RUNS), wave="pays") == []
-    assert mismatches(FlowProcesses(replace(RUNS, topics=(TopicProgress("orders"),)))) == []
+    assert mismatches(processes(RUNS, wave="pays")) == []
+    assert mismatches(processes(replace(RUNS, topics=(TopicProgress("orders"),)))) == []
 
 
 def test_a_mismatch_is_an_obstacle_in_place_of_the_missing_process() -> None:
     facts = replace(GOOD, runs=False, rate=None)
     assert any("start the flow" in one for one in problems(facts))
-    assert problems(replace(facts, mismatches=("give the file of that process",))) == ["give the file of that process"]
+    (found,) = problems(replace(facts, processes=processes(other=ELSEWHERE)))
+    assert found.endswith("give the file of that process")
+    (found,) = problems(replace(GOOD, staying=[PAYS], processes=processes(RUNS)))
+    assert found.startswith("pays: process host-1 copies it")
 
 
 def test_only_fresh_reports_of_running_processes_count() -> None:
@@ -71,7 +78,7 @@ def test_only_fresh_reports_of_running_processes_count() -> None:
                 target.log(PROGRESS).append(bytes(batch))
                 target.news()
                 assert reader.read_report() == RUNS
-            assert FlowProcesses.at(reader, NOW_MS) == FlowProcesses(RUNS, ELSEWHERE)
-            assert FlowProcesses.at(reader, NOW_MS + int(STALE_S * 1000)) == FlowProcesses()
+            assert FlowProcesses.at(reader, NOW_MS, FLOW) == processes(RUNS, ELSEWHERE)
+            assert FlowProcesses.at(reader, NOW_MS + int(STALE_S * 1000), FLOW) == processes()
         finally:
             admin.close()
