@@ -132,8 +132,10 @@ class Reloader:
 
     def _take_over(self, change: FileChange, by: str) -> None:
         before, self._running = self._running, change.running
+        # A line more in the file moves every later warning.
+        known = {(warning.key, warning.text) for warning in before.config.warnings}
         for warning in change.running.config.warnings:
-            if warning not in before.config.warnings:
+            if (warning.key, warning.text) not in known:
                 log.warning("%s", with_id(str(warning), "TW-FILE-21"))
         for key in change.select_keys(UpdateMode.AT_ONCE, UpdateMode.PAUSE):
             log.info("%s: taken over%s", key, f" by {', '.join(key.flows)}" if key.flows else "")
@@ -169,7 +171,9 @@ class Reloader:
             self._file,
             by,
             wall_ms(self._clock),
-            warnings=_lines(change.running.config.warnings) if only_looked else (),
+            warnings=_lines([one for one in change.running.config.warnings if not one.of_other_programs])
+            if only_looked
+            else (),
             keys=read_keys(change),
             more_keys=max(0, len(change.keys) - MOST_KEYS),
             flows={flow.name: self._state(flow.name, change) for flow in _shown(change)}

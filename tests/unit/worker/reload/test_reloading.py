@@ -124,6 +124,20 @@ def test_who_only_looks_changes_nothing(process: Process, caplog: pytest.LogCapt
     assert second.keys == first.keys
 
 
+def test_a_warning_that_was_logged_before_is_new_in_no_other_line(
+    process: Process, caplog: pytest.LogCaptureFixture
+) -> None:
+    ignored, misplaced = "config.storage.replication.factor = 1\n", "producer.acks = all\n"
+    process.reload(FILE + ignored + misplaced)
+    assert [text.split(":")[0] for text in caplog.messages if "ignored here" in text] == ["TW-FILE-19"] * 2
+    caplog.clear()
+    process.reload(f"# a comment\n{FILE}{ignored}{misplaced}a->b.tasks.max = 3\n")
+    assert not any("ignored here" in text for text in caplog.messages)
+    # MirrorMaker 2 needs the first key.
+    (warning,) = process.reload(FILE + ignored + misplaced, only_look=True).warnings
+    assert "producer.acks" in warning
+
+
 @pytest.mark.parametrize(
     ("flow", "state"),
     [
