@@ -36,6 +36,7 @@ from twinlog.worker.control.model import (
     IsHeartbeats,
     PartitionMove,
     PartitionSelector,
+    TopicCommand,
     TopicVerb,
     selected,
 )
@@ -63,6 +64,8 @@ POLL_S = 0.05
 """The longest wait for copiers per call (RELEASED_S): the cut-off of an unresponsive copier is sooner."""
 
 MOST_TEXT = 2000
+REPEATED_S = 60.0
+"""The time in which a repeated `release` counts as done."""
 _PAUSING = (TopicVerb.PAUSE, TopicVerb.RESUME)
 NONE_MATCHES = "the flow copies no partition that is meant"
 NONE_HELD = "none of these partitions was held"
@@ -269,13 +272,22 @@ class TopicControl:
         if not decided:
             why = [NONE_MATCHES]
         elif outcome.command.verb is TopicVerb.RELEASE and none_held:
-            self._end(outcome, CommandState.APPLIED, NONE_HELD)
+            self._end(outcome, CommandState.APPLIED, "" if self._was_released(outcome.command) else NONE_HELD)
             return
         elif any(move.changes for move in done) or outcome.command.verb is TopicVerb.RELEASE:
             self._end(outcome, CommandState.APPLIED, "; ".join(why)[:MOST_TEXT])
             return
         why += [f"{move.partition}: {move.text}" for move in done if move.text]
         self._end(outcome, CommandState.REFUSED, "; ".join(why)[:MOST_TEXT])
+
+    def _was_released(self, command: TopicCommand) -> bool:
+        """Whether the same partitions were released a moment ago: the last report may still have them as held."""
+        since_ms = wall_ms(self._clock) - int(REPEATED_S * 1000)
+        return any(
+            one.command.same_as(command) and one.result is CommandState.APPLIED and not one.reason
+            for one in self._journal.asked.outcomes
+            if one.command.id != command.id and (one.at_ms or 0) >= since_ms
+        )
 
     def _end(self, outcome: CommandOutcome, result: CommandState, reason: str = "") -> None:
         self._journal.end(outcome, result, self._by, reason)

@@ -22,6 +22,7 @@ from twinlog.mirror.offsets.segments import SegmentWriter, segments_topic
 from twinlog.model.held import HeldPartition
 from twinlog.model.types import SourceOffset, TargetOffset
 from twinlog.worker.control import control as module
+from twinlog.worker.control.control import REPEATED_S
 from twinlog.worker.control.journal import KEEP_S, MOST_OVER, ControlJournal
 from twinlog.worker.control.model import (
     CommandState,
@@ -195,6 +196,15 @@ def test_a_release_says_where_no_partition_was_held(here: Scene) -> None:
     here.ask(TopicVerb.RELEASE, "t", name="c2")
     process.control.run_commands()
     assert (here.outcome("c2").result, here.outcome("c2").reason) == (CommandState.APPLIED, "")
+    # The partition is copied again, and the last report still has it as held.
+    process.held.retain_partitions(set())
+    here.ask(TopicVerb.RELEASE, "t", name="c3")
+    process.control.run_commands()
+    assert (here.outcome("c3").result, here.outcome("c3").reason) == (CommandState.APPLIED, "")
+    here.connect().clock.sleep(REPEATED_S + 1)
+    here.ask(TopicVerb.RELEASE, "t", name="c4")
+    process.control.run_commands()
+    assert here.outcome("c4").reason == "none of these partitions was held"
 
 
 def test_what_had_arrived_when_a_copier_was_lost_counts_as_copied(here: Scene) -> None:
