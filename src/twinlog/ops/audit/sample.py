@@ -68,7 +68,7 @@ class AuditSample:
 
     @property
     def problem(self) -> str | None:
-        """The part of the partitions that the sample cannot reach."""
+        """The part of the partitions beyond the reach of the sample."""
         if not self.unanchored:
             return None
         return (
@@ -104,7 +104,7 @@ def _exact(section: Section, records: int) -> list[Section]:
 
 
 def _places(start: int, end: int, records: int) -> list[tuple[int, int]]:
-    """The first, the last and some ranges between, without an overlap."""
+    """The first, the last and some ranges between, all apart."""
     if end - start <= (BETWEEN + 2) * records:
         return [(start, end)]
     last = end - records

@@ -73,7 +73,7 @@ def exact_pattern(topic: TopicName) -> str:
 
 
 def canary_obstacles(choice: CanaryChoice, aliases: Iterable[Alias]) -> Iterator[str]:
-    """Each reason why the canary would touch something of MirrorMaker 2, or would copy nothing, with the way out.
+    """The reasons against a canary that would touch a part of MirrorMaker 2, or stay empty, each with the way out.
 
     `aliases` are all aliases that the file knows.
     """
@@ -183,7 +183,7 @@ def canary_file(entries: Iterable[PropertyEntry], aliases: tuple[Alias, ...], ch
     lines = [
         f"# A canary: twinlog copies topics of {flow.source} beside MirrorMaker 2, under names of its own.\n",
         property_line("clusters", f"{choice.alias}, {flow.target}"),
-        # Heartbeats of the opposite direction, which MirrorMaker 2's files have without a line, are off as well.
+        # Heartbeats of the opposite direction, which MirrorMaker 2 writes by default, are off as well.
         property_line("emit.heartbeats.enabled", "false"),
         *top,
         "\n",

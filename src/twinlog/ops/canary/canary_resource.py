@@ -75,7 +75,7 @@ def _ends(spec: Any, mirror: Any) -> tuple[str, str]:
 
 
 def _mirror(mirror: Any, choice: CanaryChoice) -> Any:
-    """The mirror with the canary's topics, and without the connectors that touch groups and heartbeats."""
+    """The mirror with the canary's topics, less the connectors that touch groups and heartbeats."""
     if "source" in mirror:
         mirror["source"]["alias"] = choice.alias
     else:

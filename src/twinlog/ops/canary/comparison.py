@@ -23,14 +23,14 @@ FEW = 10_000
 MOST_LINES = 20
 
 NO_LAG = "stored positions, or the leader of a partition, are missing"
-"""The reason for an unknown lag whose reader names none."""
+"""The reason for an unknown lag whose reader is silent."""
 
 
 @dataclass(frozen=True, slots=True)
 class CopyEquality:
     """The comparison of a program's copies with the source: `records` are equal, `left` offsets were left out.
 
-    `findings` are differences, `uncompared` the reasons why a part could not be compared.
+    `findings` are differences, `uncompared` the reasons for parts that were left out.
     """
 
     program: Program
@@ -102,7 +102,7 @@ class GroupResume:
     `committed` is the group's offset on the source. `resumes` is its offset in MirrorMaker 2's copy, committed there or
     in a checkpoint, and `should` the offset of the next record, as `twinlog groups` translates it: the least offset if
     `certain` is False. Then `repeats` is the most records that the group would read a second time from MirrorMaker 2's
-    offset on, and `skips` the fewest records that the group would never read. `in_canary` is the next record in the
+    offset on, and `skips` the fewest records that the group would miss. `in_canary` is the next record in the
     canary's copy by twinlog's exact map.
     """
 
@@ -138,7 +138,8 @@ class GroupResume:
 class ProgramUse:
     """The processor time and memory of a program, while it copied so many `records` in `seconds`.
 
-    `use` is None without the number of its process, and during its start; `way_out` then says how to get the figure.
+    `use` is None while the number of its process is unknown, and during its start; `way_out` then says how to
+    get the figure.
     """
 
     program: Program

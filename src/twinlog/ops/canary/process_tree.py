@@ -37,7 +37,7 @@ class ProcessTree:
     """The process `pid` and its descendants; each `read_processes` finds new ones.
 
     CPU time of a process that ends between two looks counts up to the earlier look. Raises OptionError if the process
-    is missing, or if the system is without /proc.
+    is missing, or if the system lacks /proc.
     """
 
     def __init__(self, pid: int, option: str, root: Path = PROC) -> None:

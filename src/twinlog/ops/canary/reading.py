@@ -100,7 +100,7 @@ def flow_beside(canary: FlowSettings, flows: Sequence[FlowSettings]) -> FlowSett
 class CanaryReader:
     """Compares both flows; `compare` compares planned ranges of records.
 
-    Raises OptionError if a number of the options is no process of this host.
+    Raises OptionError if this host lacks a process of the options.
     """
 
     def __init__(
@@ -162,7 +162,7 @@ class CanaryReader:
         )
 
     def _topics(self) -> list[TopicName]:
-        """The topics of the source that the canary copies. Raises OptionError if there are none."""
+        """The topics of the source that the canary copies. Raises OptionError if the source lacks all of them."""
         canary = self._compared.canary
         admin = self._connect(canary.source, canary.source_admin.client)
         try:

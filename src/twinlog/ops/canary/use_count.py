@@ -53,7 +53,7 @@ class UseCount:
     def add_look(self, seen: Mapping[Program, FlowSnapshot], *, last: bool = False) -> None:
         """Read the processes; count again from this look on if all starts have ended since the look before.
 
-        After the `last` look no time remains. Raises OptionError if a process is gone.
+        The `last` look ends the time. Raises OptionError if a process is gone.
         """
         for tree in self._trees.values():
             tree.read_processes()

@@ -124,7 +124,7 @@ class SecretStore:
         return f"${{{name_of}:{self.folder}/{name}:{key}}}"
 
     def _for_kafka(self, entry: PropertyEntry, value: str) -> str:
-        """Turns Strimzi's references into references of Kafka's own providers, which know no patterns: a pattern of
+        """Turns Strimzi's references into references of Kafka's own providers, which lack patterns: a pattern of
         keys becomes a reference to each key."""
 
         def environment(match: re.Match[str]) -> str:

@@ -1,7 +1,7 @@
 """The processes that run a flow, by their last reports: the file of a switchover must be the file of the process.
 
 A file that is left over from a hand-over has other topics or another group. Its switchover would wait for a process
-that never reads the file, or would leave topics of the running process behind.
+with another file, or would leave topics of the running process behind.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from twinlog.worker.status.report import DriverReport
 @dataclass(frozen=True, slots=True)
 class FlowProcesses:
     """The fresh reports about a flow: of the process in the file's group `group`, and of a process in another group;
-    None without a report. A `wave` moves only a part of the topics."""
+    None if it is unreported. A `wave` moves only a part of the topics."""
 
     own: DriverReport | None = None
     other: DriverReport | None = None

@@ -40,7 +40,7 @@ class PassedRange:
 
 
 def passed_ranges(outcomes: Iterable[CommandOutcome], partitions: Collection[TopicPartition]) -> list[PassedRange]:
-    """The ranges of these partitions that commands passed over, and that no later `restart-from` had copied."""
+    """The ranges of these partitions that commands passed over, less ranges that a later `restart-from` had copied."""
     found: list[PassedRange] = []
     for outcome in outcomes:
         if outcome.result is not CommandState.APPLIED:

@@ -74,7 +74,7 @@ class PartitionSnapshot:
     """A source partition: its records are copied up to source offset `copied`, which is target offset `target`; the
     source ends at `end`. `copied` is None before the first copied record. None is unknown. `resume` is an offset before
     `copied`: copying resumes there after the log was created again or cut back. Otherwise it is None. `proven` is the
-    proof of equality, None without a report of it."""
+    proof of equality, None while it is unreported."""
 
     partition: TopicPartition
     state: TopicState

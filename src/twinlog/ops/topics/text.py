@@ -196,7 +196,7 @@ def outcome_json(outcome: CommandOutcome, *, moves: bool = True) -> dict[str, An
 
 
 def _message_id(outcome: CommandOutcome) -> str | None:
-    """The id of the reason; of a refusal without an id of its own, the id of a refusal."""
+    """The id of the reason; of a refusal that lacks an id of its own, the id of a refusal."""
     found = ID.search(outcome.reason)
     if found is not None:
         return found[0]

@@ -64,7 +64,7 @@ Key = tuple[int, bytes]
 class AlignmentGap:
     """Unmatched records of both sides, and the offsets after them, from which both sides are equal again.
 
-    `to_end` is set when the rest has no common record, up to the end of a side or of both.
+    `to_end` is set when the rest lacks a common record, up to the end of a side or of both.
     """
 
     ours: Bodies

@@ -58,7 +58,7 @@ class LogReader:
 
     `position` is the offset after the last taken record. `committed` leaves out aborted transactions. Offsets that
     retention deletes during the read are skipped, and `lost(start, end)` is called for them. Raises ClusterError when
-    the broker makes no progress for `patience_s`. `ahead` requests the next fetch while the present fetch is compared,
+    the broker stalls for `patience_s`. `ahead` requests the next fetch while the present fetch is compared,
     if the loop runs on the reading thread.
     """
 

@@ -107,8 +107,8 @@ class VerifyRules:
     """How tasks read the clusters of a flow, and which differences count.
 
     `every_record` decodes all records, so that digests are independent of batches. With `ignore_foreign`, foreign
-    records in a remote topic are counted, but ignored as differences. A task gives a partition up when it makes no
-    progress for `patience_s`. With `range_records` above 0 a row has the ranges of equal records, each with that many
+    records in a remote topic are counted, but ignored as differences. A task gives a partition up when it
+    stalls for `patience_s`. With `range_records` above 0 a row has the ranges of equal records, each with that many
     records or more, and all records are decoded, too.
     """
 

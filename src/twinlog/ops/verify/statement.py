@@ -1,7 +1,7 @@
 """The signed statement of a proof: a JSON file of the ranges whose records are equal on both clusters, with a digest of
 each, and the file of its signature.
 
-The signed bytes are exactly the bytes of the JSON file. It has no secrets and no content of records.
+The signed bytes are exactly the bytes of the JSON file. Secrets and the content of records stay out of it.
 """
 
 from __future__ import annotations
@@ -179,8 +179,8 @@ def _stated(one: Verdict) -> dict[str, Any]:
 def read_statement(path: Path, key: VerifyingKey | None) -> Statement:
     """Check the signature of a statement, and read the statement.
 
-    Without a `key` the statement's own key counts, which shows only that the file is as it was signed. Raises
-    StatementError, and OptionError for an unreadable file.
+    In place of an absent `key` the statement's own key counts, which shows only that the file is as it was signed.
+    Raises StatementError, and OptionError for an unreadable file.
     """
     try:
         data = path.read_bytes()
