@@ -286,6 +286,8 @@ def test_a_switchover_says_the_same_about_groups(staged: Staged) -> None:
 
 def test_a_group_in_an_empty_topic_could_move(staged: Staged) -> None:
     assert of(staged.report, "group-unclear") == []
+    (call,) = (line.strip() for line in staged.rehearsed if "north.vacant-0" in line)
+    assert call == "commit for group early on south: north.vacant-0 at 0"
 
 
 def test_settings_keys_and_near_misses_are_named(staged: Staged) -> None:

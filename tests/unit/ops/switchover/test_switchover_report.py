@@ -7,7 +7,8 @@ import random
 import re
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -21,6 +22,7 @@ from twinlog.model.types import Alias, TopicName, TopicPartition
 from twinlog.ops.switchover.journal import JournalEntries, read_entries
 from twinlog.ops.switchover.machine import SwitchoverMachine
 from twinlog.ops.switchover.model import (
+    CopiedPosition,
     GroupOffset,
     MovedGroups,
     MovedTopic,
@@ -32,13 +34,14 @@ from twinlog.ops.switchover.model import (
 from twinlog.ops.switchover.rehearsal import rehearsal_json, rehearse, unavailable_s
 from twinlog.ops.switchover.report import consumer_pattern, markdown, report
 from twinlog.ops.switchover.session import print_failed_parts, print_report
-from twinlog.ops.switchover.steps.group_step import judge
+from twinlog.ops.switchover.steps.group_step import foresee_groups, judge
+from twinlog.ops.switchover.steps.step import SwitchoverClusters
 from twinlog.ops.verify.recheck_planner import flows_to_recheck
 from twinlog.ops.verify.signing import SigningKey
 from twinlog.ops.verify.statement import StatementError, read_statement
 
 A_TO_B = SwitchoverDirection(Alias("a"), Alias("b"))
-P0 = TopicPartition(TopicName("orders"), 0)
+P0, P1 = (TopicPartition(TopicName("orders"), number) for number in (0, 1))
 
 
 def test_a_planned_switchover() -> None:
@@ -236,6 +239,20 @@ def test_a_rehearsal_changes_nothing_and_names_each_call() -> None:
     )
     data = json.loads(json.dumps(rehearsal_json(world, preflight, steps, "nothing was changed")))
     assert (data["fence"], data["stands"]) == ("acl", "nothing was changed")
+
+
+def test_a_group_of_an_empty_topic_is_at_the_end_of_both_logs() -> None:
+    asked: list[Any] = []
+    world = SimpleNamespace(
+        read_copied_positions=lambda: {P0: CopiedPosition(50, 40)},
+        source_starts=lambda topics: {P0: 0, P1: 7},
+        target_ends=lambda parts: dict.fromkeys(parts, 3),
+        read_earlier_journal=JournalEntries,
+        groups=lambda *arguments: asked.append(arguments),
+    )
+    topic = MovedTopic(P0.topic, TopicName("a.orders"), 2, P0.topic)
+    foresee_groups(cast("SwitchoverClusters", world), [topic], ("shop",))
+    assert asked == [([topic], {P0: 50, P1: 7}, {P0: 40, P1: 3}, {}, ("shop",))]
 
 
 FLOWS = "clusters = a, b\na.bootstrap.servers = 127.0.0.1:1\nb.bootstrap.servers = 127.0.0.1:1\na->b.enabled = true\n"

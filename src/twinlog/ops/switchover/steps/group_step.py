@@ -68,6 +68,19 @@ def foresee_groups(world: SwitchoverClusters, topics: Collection[MovedTopic], kn
     copied = world.read_copied_positions()
     cut = {where: one.source for where, one in copied.items()}
     there = {where: one.target for where, one in copied.items() if one.target is not None}
+    # A group at the start of a partition without a copy, for example of an empty topic, has read nothing.
+    new = [topic for topic in topics if any(where not in copied for where in _partitions(topic))]
+    if new:
+        starts = world.source_starts(new)
+        remotes = {
+            where: TopicPartition(topic.remote, where.partition)
+            for topic in new
+            for where in _partitions(topic)
+            if where not in copied and where in starts
+        }
+        ends = world.target_ends(remotes.values())
+        cut |= {where: starts[where] for where in remotes}
+        there |= {where: ends[remote] for where, remote in remotes.items() if remote in ends}
     return world.groups(topics, cut, there, began(world), known)
 
 
@@ -82,6 +95,10 @@ def read_lost_groups(
         with suppress(ClusterError):
             return foresee_groups(world, topics, known)
     return world.groups_by_checkpoints(topics, cut)
+
+
+def _partitions(topic: MovedTopic) -> list[TopicPartition]:
+    return [TopicPartition(topic.name, number) for number in range(topic.partitions)]
 
 
 def sync_groups(context: StepContext) -> Data:
