@@ -17,7 +17,7 @@ from twinlog.mirror.groups.safe_move import GroupMove
 from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.ops.switchover.journal import TOPIC, JournalEntries, read_all_waves
 from twinlog.ops.switchover.model import SwitchoverState
-from twinlog.ops.switchover.steps.group_step import COMMITTED, MOVED, THERE
+from twinlog.ops.switchover.steps.group_step import COMMITTED, THERE
 from twinlog.settings.flow import FlowSettings
 
 GroupMoves = Mapping[tuple[GroupId, TopicPartition], GroupMove]
@@ -31,14 +31,16 @@ def group_moves(entries: JournalEntries) -> dict[tuple[GroupId, TopicPartition],
     if run is None or entries.done("open") is None or run.state not in (SwitchoverState.RUNNING, SwitchoverState.DONE):
         return {}
     released = entries.done("release") is not None
-    return {
-        (GroupId(name), TopicPartition(TopicName(one["to_topic"]), int(one["partition"]))): GroupMove(
-            SourceOffset(one["offset"]), TargetOffset(one["to_offset"]), released
-        )
-        for name, group in (entries.done("groups") or {}).get("groups", {}).items()
-        for one in group["offsets"]
-        if one["result"] in (COMMITTED, THERE, MOVED) and one["to_offset"] is not None
-    }
+    found = {}
+    for name, group in (entries.done("groups") or {}).get("groups", {}).items():
+        for one in group["offsets"]:
+            # What an earlier run committed counts on if this run left the offset.
+            left = one["result"] not in (COMMITTED, THERE) or one["to_offset"] is None
+            move = one.get("moved") if left else (one["offset"], one["to_offset"])
+            if move is not None:
+                place = TopicPartition(TopicName(one["to_topic"]), int(one["partition"]))
+                found[GroupId(name), place] = GroupMove(SourceOffset(move[0]), TargetOffset(move[1]), released)
+    return found
 
 
 class GroupMovesReader:

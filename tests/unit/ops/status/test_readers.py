@@ -18,7 +18,7 @@ from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.record.last_records import KeptRecord, LastRecords
 from twinlog.mirror.groups import group_offsets
 from twinlog.mirror.groups.group_offsets import TranslatedGroupOffset
-from twinlog.mirror.groups.safe_move import Obstacle
+from twinlog.mirror.groups.safe_move import GroupMove, Obstacle
 from twinlog.mirror.records import Checkpoint
 from twinlog.mirror.topology.filters import DefaultTopicFilter
 from twinlog.model.groups import CommittedOffset, GroupListing, GroupMember, GroupMembers, GroupOffsets
@@ -28,7 +28,7 @@ from twinlog.ops.groups.command import lines, missing
 from twinlog.ops.groups.reader import GroupsReader, GroupsSnapshot
 from twinlog.ops.inventory import LogOffsets
 from twinlog.ops.status import readers
-from twinlog.ops.status.readers import ConnectorSnapshot, ConnectorsReader, ReportedState
+from twinlog.ops.status.readers import ClusterGroups, ConnectorSnapshot, ConnectorsReader, ReportedState
 
 SYNCED = replace(flow("a", "b", "default"), sync_group_offsets_interval_s=1.0)
 SHOP, BILLING = GroupId("shop"), GroupId("billing")
@@ -112,6 +112,17 @@ def test_a_group_that_nobody_lists_is_shown_by_its_checkpoints(scene: Scene) -> 
         "TW-GROUP-10: partitions of __consumer_offsets that lack a leader: 1; the source leaves out their groups, and "
         "groups that lack a checkpoint are left out"
     ) in lines(seen)
+
+
+def test_a_group_at_the_commit_of_a_switchover_has_moved(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    moves = {(SHOP, THERE): GroupMove(SourceOffset(5), TargetOffset(5))}
+    monkeypatch.setattr(scene.reader._moves, "read", lambda: moves)
+    assert [group.moved for group in scene.read().groups] == [False, False], "members on the source"
+    monkeypatch.setattr(ClusterGroups, "active", lambda *_: False)
+    assert [(group.group, group.moved, group.done) for group in scene.read().groups] == [
+        (BILLING, False, True),
+        (SHOP, True, True),
+    ]
 
 
 COPY = TopicPartition(TopicName("b.t"), 0)

@@ -49,6 +49,17 @@ def test_the_same_command_again_leaves_a_group_that_read_on_and_counts_nothing()
     assert brokers.committed == {**begun, THERE: begun[THERE] + 21}
 
 
+def test_a_later_run_that_leaves_a_group_of_both_clusters_forgets_no_move() -> None:
+    brokers = done()
+    brokers.committed[THERE] += 7
+    brokers.group_state = "Stable"
+    entries = machine(brokers).run(PLANNED)
+    assert report(entries)["groups"]["shop"]["offsets"][0]["result"] == "ahead"
+    brokers.group_state = "Empty"
+    entries = machine(brokers).run(PLANNED)
+    assert report(entries)["groups"]["shop"]["offsets"][0]["result"] == MOVED
+
+
 def test_a_straggler_that_read_on_on_the_source_is_brought_over() -> None:
     brokers = done()
     brokers.group_at = {P0: 35, P1: 20}
