@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Container, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -10,20 +10,16 @@ from twinlog.clock import Clock, wall_ms
 from twinlog.errors import ClusterError, RefusedError, TopicGoneError
 from twinlog.kafka.admin.acls import describe_acls
 from twinlog.kafka.admin.cluster import both_clusters
-from twinlog.kafka.admin.groups import GroupAdmin
 from twinlog.kafka.admin.partition_states import name_open_transaction
-from twinlog.kafka.admin.topics import describe_cluster, find_unlisted_topics
+from twinlog.kafka.admin.topics import describe_cluster
 from twinlog.kafka.admin.users import supports_quotas
 from twinlog.kafka.net.connections import principal
-from twinlog.mirror.heartbeats import HeartbeatTopics
-from twinlog.mirror.offsets.position_store import PositionStore, copied_topics
+from twinlog.mirror.offsets.position_store import PositionStore
 from twinlog.mirror.topics.checks import common_broker
 from twinlog.mirror.topics.writer_fence import WriterFence
-from twinlog.mirror.topology.topology import absent_topics, topology_of
 from twinlog.model.acls import ResourceType
-from twinlog.model.groups import TWINLOG_PROTOCOL, GroupListing
-from twinlog.model.topics import Topic, listed
-from twinlog.model.types import Alias, GroupId, TopicName, TopicPartition
+from twinlog.model.topics import listed
+from twinlog.model.types import Alias, TopicName, TopicPartition
 from twinlog.ops.proven_ranges import PartitionProven, ProvenRangesReader
 from twinlog.ops.switchover.commit_rights import find_refused_commits, groups_by_topic
 from twinlog.ops.switchover.fencing import (
@@ -36,7 +32,7 @@ from twinlog.ops.switchover.fencing import (
     read_refused_producers,
     shared,
 )
-from twinlog.ops.switchover.flow_process import FlowProcesses
+from twinlog.ops.switchover.flow_process import FlowProcesses, has_members, is_of_other_program, read_copiers
 from twinlog.ops.switchover.group_facts import SwitchoverGroups
 from twinlog.ops.switchover.journal import JournalEntries, TopicJournal
 from twinlog.ops.switchover.model import (
@@ -55,7 +51,8 @@ from twinlog.ops.switchover.model import (
     SwitchoverOptions,
     SwitchoverState,
 )
-from twinlog.ops.switchover.preflight import PreflightFacts, judge_preflight, moved_topics
+from twinlog.ops.switchover.moving_topics import MovingTopics, partitions_of
+from twinlog.ops.switchover.preflight import PreflightFacts, judge_preflight
 from twinlog.ops.switchover.steps.group_step import foresee_groups
 from twinlog.ops.switchover.steps.step import Side
 from twinlog.ops.switchover.stopped_partitions import StoppedPartitions, StoppedPartitionsReader
@@ -94,12 +91,7 @@ class LiveClusters:
         self.source, self.target = both_clusters(flow)
         self._flow = flow
         self._back = back
-        self._aliases = frozenset(aliases)
-        self._topology = topology_of(flow)
-        self._heartbeats = HeartbeatTopics(self.source, self._topology.heartbeat_names)
-        self._mirrored_heartbeats = HeartbeatTopics(
-            self.target, self._topology.heartbeat_names, self._topology.remote_name
-        )
+        self._topics = MovingTopics(flow, aliases, self.source, self.target)
         self._positions = PositionStore(flow, self.target)
         self._stopped = StoppedPartitionsReader(flow, self.target)
         self._proofs = ProvenRangesReader(flow, self.target)
@@ -197,16 +189,12 @@ class LiveClusters:
         }
 
     def list_moving_topics(self) -> tuple[MovedTopic, ...]:
-        return self._moved(self.source.topics())
-
-    def _moved(self, source: Mapping[TopicName, Topic]) -> tuple[MovedTopic, ...]:
-        self._topology = self._topology.knowing(self._heartbeats.inspect_topics(source).aliases)
-        return moved_topics(self._topology, self._aliases, source)
+        return self._topics.list_moving(self.source.topics())
 
     def find_unmoved_topics(self, moved: Collection[MovedTopic]) -> list[TopicName]:
         known = {topic.name for topic in moved} | self.journal.topics_of_waves
         left = [topic for topic in self.list_moving_topics() if topic.name not in known]
-        ends = self.source.offsets(_partitions(left), latest=True) if left else {}
+        ends = self.source.offsets(partitions_of(left), latest=True) if left else {}
         starts = self.source_starts(left) if left else {}
         return sorted({where.topic for where, end in ends.items() if end > starts.get(where, 0)})
 
@@ -241,7 +229,7 @@ class LiveClusters:
     def _facts(self, kind: SwitchoverKind) -> PreflightFacts:
         """Read the facts of both clusters."""
         here, there = self.source.topics(), self.target.topics()
-        topics = self._moved(here)
+        topics = self._topics.list_moving(here)
         before, began_ms = self.read_copied_positions(), self.now_ms()
         if kind is not SwitchoverKind.EMERGENCY:
             self.sleep(MEASURED_S)
@@ -261,16 +249,15 @@ class LiveClusters:
         ends = self.source_ends(topics)
         pending = [where for where, end in ends.items() if end.stable < end.end]
         members, on_target = self._groups.with_members()
-        copiers = self._copiers()
+        copiers = read_copiers(self._flow, self.target)
         stopped = StoppedPartitions(reported=False)
-        if kind is not SwitchoverKind.EMERGENCY and not self._is_others(copiers):
+        if kind is not SwitchoverKind.EMERGENCY and not is_of_other_program(self._flow, copiers):
             try:
                 stopped = self._stopped.read_stopped(ends)
             except RefusedError as error:
                 unread.append(str(error))
         earlier = self.read_earlier_journal()
         state = None if earlier.run is None else earlier.run.state
-        staying = [name for name, topic in sorted(here.items()) if not topic.internal and self._stays(name)]
         run = self.journal.entries.run
         return PreflightFacts(
             source=self.ends.source,
@@ -286,7 +273,7 @@ class LiveClusters:
             operations=self.source.call(describe_cluster, self.source.client).operations,
             members=members,
             on_target=on_target,
-            runs=self._runs(copiers),
+            runs=has_members(self._flow, self.target, copiers),
             processes=FlowProcesses.at(self._stopped.reports, self.now_ms(), self._flow, self.ends.wave),
             proofs=self.read_proven(ends) if stopped.reported else {},
             asks_proof=[topic.name for topic in topics if self._flow.proves(topic.name)],
@@ -294,17 +281,17 @@ class LiveClusters:
             earlier=state in (SwitchoverState.DONE, SwitchoverState.RETURNED),
             done=run is not None and run.state is SwitchoverState.DONE,
             refused=refused,
-            hidden=self._hidden_topics(here, there),
+            hidden=self._topics.find_hidden(here, there, self._positions.read_all() if self._stored else {}),
             journal_rights=self.journal.find_missing_rights(),
             closes_earlier=state is SwitchoverState.DONE,
             fence_note_rights=() if kind is SwitchoverKind.EMERGENCY else self._other_journal.find_missing_rights(),
             refused_commits=() if kind is SwitchoverKind.EMERGENCY else self._foresee_refused_commits(topics),
-            staying=staying,
+            staying=self._topics.list_staying(here),
             under_way=state in (SwitchoverState.RUNNING, SwitchoverState.ABORTING),
             rate=gone * 1000 / max(1, self.now_ms() - began_ms) if gone > 0 else None,
             unread=tuple(unread),
             stopped=stopped,
-            fenced_too=fenced_too([topic.name for topic in topics], here, self._topology.heartbeat_names)
+            fenced_too=fenced_too([topic.name for topic in topics], here, self._topics.heartbeat_names)
             if self._carries_acls()
             else (),
         )
@@ -320,37 +307,19 @@ class LiveClusters:
     def _find_refused_commits(self, seen: MovedGroups, topics: Collection[MovedTopic]) -> list[str]:
         return find_refused_commits(self.target, groups_by_topic(seen, topics, self.target.topics()))
 
-    def _stays(self, topic: TopicName) -> bool:
-        """Whether producers may write to a source topic that the flow leaves out."""
-        policy = self._topology.policy
-        copy = not self._flow.keeps_names and policy.source_alias(topic) in self._aliases
-        ours = copy or policy.is_internal(topic) or self._topology.is_heartbeats(topic)
-        return not ours and not self._topology.mirrors(topic)
-
     def _carries_acls(self) -> bool:
         return self._flow.sync_topic_acls_interval_s is not None
 
     def _lost(self) -> PreflightFacts:
         """The facts that the target alone knows about a silent source."""
         copied = self.read_copied_positions()
-        counts: dict[TopicName, int] = {}
-        for where in copied:
-            counts[where.topic] = max(counts.get(where.topic, 0), where.partition + 1)
         there = self.target.topics()
-        self._topology = self._topology.knowing(self._mirrored_heartbeats.inspect_topics(counts).aliases)
-        topics = tuple(
-            MovedTopic(name, self._topology.remote_name(name), count, name)
-            for name, count in sorted(counts.items())
-            if self._topology.mirrors(name)
-            and not self._topology.is_heartbeats(name)
-            and self._topology.remote_name(name) in there
-        )
         source, target, error = self.ends.source, self.ends.target, self._source_error
         return PreflightFacts(
             source,
             target,
             SwitchoverKind.EMERGENCY,
-            topics,
+            self._topics.list_copied(copied, there),
             there,
             {},
             {},
@@ -359,33 +328,8 @@ class LiveClusters:
             journal_rights=self.journal.find_missing_rights(),
         )
 
-    def _copiers(self) -> GroupListing | None:
-        """The group of the processes that run the flow."""
-        listed: Mapping[GroupId, GroupListing] = self.target.call(GroupAdmin(self.target.client).listed)
-        return listed.get(GroupId(self._flow.group_id))
-
-    def _runs(self, copiers: GroupListing | None) -> bool | None:
-        """Whether the group of the flow's processes has members; None if the group is hidden.
-
-        A Connect worker may keep its group on a third cluster.
-        """
-        if copiers is not None:
-            return not copiers.empty
-        if self._flow.kind is not None:
-            return None
-        with suppress(RefusedError):
-            group = GroupId(self._flow.group_id)
-            return bool(self.target.call(GroupAdmin(self.target.client).described, group).members)
-        return None
-
-    def _is_others(self, copiers: GroupListing | None) -> bool:
-        """Whether another program has the flow now, so that an earlier report of twinlog is out of date."""
-        if copiers is None or copiers.empty or self._flow.kind is not None:
-            return False
-        return copiers.protocol not in ("", TWINLOG_PROTOCOL)
-
     def source_ends(self, topics: Collection[MovedTopic]) -> dict[TopicPartition, SourceEnd]:
-        parts = _partitions(topics)
+        parts = partitions_of(topics)
         # The stable end comes last: otherwise a growing log would seem to have an open transaction.
         ends = self.source.offsets(parts, latest=True, log_end=True)
         stable = self.source.offsets(parts, latest=True, read_committed=True)
@@ -395,27 +339,10 @@ class LiveClusters:
         return {part: SourceEnd(ends[part], stable[part]) for part in parts}
 
     def source_starts(self, topics: Collection[MovedTopic]) -> dict[TopicPartition, int]:
-        return self.source.offsets(_partitions(topics), latest=False)
+        return self.source.offsets(partitions_of(topics), latest=False)
 
     def target_ends(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         return self.target.offsets(partitions, latest=True)
-
-    def _hidden_topics(self, listed: Container[TopicName], there: Container[TopicName]) -> list[TopicName]:
-        """The source topics that the flow has copied, and that brokers hide from the login.
-
-        These have stored positions, or the file spells them out and the target has their remote topics.
-        """
-        spelled_out = absent_topics(self._topology, listed)
-        missing = {name: Topic(name, 0) for name in spelled_out if self._topology.remote_name(name) in there}
-        if self._stored:
-            copied = {topic.name: topic for topic in copied_topics(self._positions.read_all())}
-            missing |= {
-                name: topic for name, topic in copied.items() if name not in listed and self._topology.mirrors(name)
-            }
-        if not missing:
-            return []
-        _, hidden = self.source.call(find_unlisted_topics, self.source.client, missing)
-        return sorted(hidden)
 
     def read_copied_positions(self) -> dict[TopicPartition, CopiedPosition]:
         if not self._stored:
@@ -458,7 +385,7 @@ class LiveClusters:
         self._require_source()
         names, left = [topic.name for topic in topics], self._other_journal.read().fenced or {}
         others = self._other_journal.others
-        heartbeats = self._topology.heartbeat_names
+        heartbeats = self._topics.heartbeat_names
         plan = plan_fence(self.source, fence, names, self._flow, self._back, left, others.values(), heartbeats)
         for move, other in others.items():
             if both := shared(plan, other):
@@ -524,7 +451,3 @@ class LiveClusters:
     def seed_positions(self, positions: Mapping[TopicPartition, int], side: Side) -> None:
         flow, admin = (self._back, self.source) if side == "source" else (self._flow, self.target)
         store_start(flow, admin, positions)
-
-
-def _partitions(topics: Collection[MovedTopic]) -> list[TopicPartition]:
-    return [TopicPartition(topic.name, number) for topic in topics for number in range(topic.partitions)]

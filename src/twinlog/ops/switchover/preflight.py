@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from twinlog.mirror.topology.topology import Topology
 from twinlog.model.acls import AclOperation
 from twinlog.model.amounts import counted
 from twinlog.model.topics import Topic, listed
@@ -78,19 +77,6 @@ class PreflightFacts:
     """Whether a switchover of the same direction is recorded as done."""
     asks_proof: Collection[TopicName] = ()
     """Source topics that the file wants to be proven."""
-
-
-def moved_topics(
-    topology: Topology, aliases: Collection[Alias], source: Mapping[TopicName, Topic]
-) -> tuple[MovedTopic, ...]:
-    """The topics of a flow, but for heartbeats. A copy from a third cluster has its producers elsewhere."""
-    found = []
-    for name, topic in sorted(source.items()):
-        if topology.mirrors(name) and not topology.is_heartbeats(name):
-            remote = topology.remote_name(name)
-            copy = remote != name and topology.policy.source_alias(name) in aliases
-            found.append(MovedTopic(name, remote, topic.partitions, TopicName("") if copy else name))
-    return tuple(found)
 
 
 def judge_preflight(facts: PreflightFacts, wanted: FenceMethod | None) -> Preflight:

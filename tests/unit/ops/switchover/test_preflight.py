@@ -16,9 +16,10 @@ from twinlog.model.acls import AclOperation
 from twinlog.model.groups import GroupListing
 from twinlog.model.topics import Topic
 from twinlog.model.types import Alias, GroupId, TopicName, TopicPartition
-from twinlog.ops.switchover.clusters import LiveClusters
+from twinlog.ops.switchover.flow_process import has_members
 from twinlog.ops.switchover.model import CopiedPosition, FenceMethod, MovedTopic, SourceEnd, SwitchoverKind
-from twinlog.ops.switchover.preflight import PreflightFacts, judge_preflight, moved_topics
+from twinlog.ops.switchover.moving_topics import moved_topics
+from twinlog.ops.switchover.preflight import PreflightFacts, judge_preflight
 
 EAST, WEST, SOUTH = Alias("east"), Alias("west"), Alias("south")
 ORDERS, REMOTE = TopicName("orders"), TopicName("east.orders")
@@ -161,10 +162,9 @@ def test_whether_the_flow_runs_is_told_by_its_group(
             raise RefusedError("DESCRIBE on the group is missing")
         return SimpleNamespace(members=members)
 
-    world = LiveClusters.__new__(LiveClusters)
-    vars(world)["_flow"] = SimpleNamespace(kind=kind, group_id=GROUP)
-    vars(world)["target"] = SimpleNamespace(call=call, client=None)
-    assert world._runs(listing) is runs
+    flow: Any = SimpleNamespace(kind=kind, group_id=GROUP)
+    target: Any = SimpleNamespace(call=call, client=None)
+    assert has_members(flow, target, listing) is runs
 
 
 def test_an_emergency_needs_no_flow() -> None:
