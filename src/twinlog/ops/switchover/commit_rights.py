@@ -8,28 +8,23 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping
-from contextlib import suppress
 
-from twinlog.errors import RefusedError
-from twinlog.kafka.admin.acls import describe_acls
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.admin.groups import GroupAdmin
-from twinlog.kafka.admin.topics import describe_cluster, describe_topics
+from twinlog.kafka.admin.topics import describe_topics
 from twinlog.kafka.net.connections import principal
 from twinlog.kafka.protocol import error_codes
-from twinlog.model.acls import AclOperation, forbidden, passes_acls
+from twinlog.model.acls import AclOperation
 from twinlog.model.topics import listed
 from twinlog.model.types import GroupId, TopicName
+from twinlog.ops.switchover.login_acls import GRANTED_BY, LoginAcls
 from twinlog.ops.switchover.model import MovedGroups, MovedTopic
 from twinlog.ops.switchover.steps.group_step import COMMITTED, UNKNOWN, judge
 
 
 def lacks_read(target: ClusterAdmin, resource: str) -> str:
     """The sentence about a right that a commit lacks, with the way out; `resource` is a group or a topic, in words."""
-    return (
-        f"{principal(target.client.settings)} lacks READ on {resource} of {target.alias}; "
-        "`twinlog acls FILE --for switchover --missing` prints the command that grants it"
-    )
+    return f"{principal(target.client.settings)} lacks READ on {resource} of {target.alias}; {GRANTED_BY}"
 
 
 def groups_by_topic(
@@ -84,10 +79,6 @@ def _unreadable(target: ClusterAdmin, topics: Collection[TopicName]) -> list[Top
     ]
     absent = [topic for topic in topics if topic not in known and topic not in lacking]
     if absent:
-        with suppress(RefusedError):
-            acls = target.call(describe_acls, target.client) or ()
-            login = principal(target.client.settings)
-            if passes_acls(acls, login, target.call(describe_cluster, target.client).operations):
-                return sorted(lacking)
-            lacking += [topic for topic in absent if forbidden(acls, login, topic, AclOperation.READ)]
+        acls = LoginAcls(target)
+        lacking += [topic for topic in absent if acls.forbid(AclOperation.READ, topic)]
     return sorted(lacking)

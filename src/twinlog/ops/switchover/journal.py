@@ -8,18 +8,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import partial
 
-from twinlog.errors import ClusterError, RefusedError
-from twinlog.kafka.admin.acls import describe_acls
+from twinlog.errors import ClusterError
 from twinlog.kafka.admin.cluster import ClusterAdmin
-from twinlog.kafka.admin.topics import describe_cluster, describe_topics
+from twinlog.kafka.admin.topics import describe_topics
 from twinlog.kafka.consumer.topic_reader import TopicReader
 from twinlog.kafka.coordinator.transactions import hides_transactional_id
-from twinlog.kafka.net.connections import principal
 from twinlog.kafka.producer.claimed_topic import TransactionalWriter
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
@@ -27,10 +24,11 @@ from twinlog.kafka.record.last_records import KeptRecord, LastRecords
 from twinlog.mirror.topics.create import require_topics
 from twinlog.mirror.topics.fence_notes import FENCED
 from twinlog.mirror.topics.internal_topics import JOURNALS, MIB, InternalTopic
-from twinlog.model.acls import Acl, AclOperation, ResourceType, forbidden, passes_acls
+from twinlog.model.acls import AclOperation, ResourceType
 from twinlog.model.compact_json import object_of, utf8_json
 from twinlog.model.topic_names import SWITCHOVERS
 from twinlog.model.types import Alias, TopicName, TopicPartition
+from twinlog.ops.switchover.login_acls import GRANTED_BY, LoginAcls
 from twinlog.ops.switchover.model import Data, SwitchoverDirection, SwitchoverOptions, SwitchoverState
 
 Offsets = dict[TopicPartition, int]
@@ -327,7 +325,7 @@ class TopicJournal:
         """
         client = self._cluster.client
         known, _ = self._cluster.call(describe_topics, client, [TOPIC])
-        acls = self._read_acls()
+        acls = LoginAcls(self._cluster)
         lacking: list[tuple[str, str]] = []
         if TOPIC in known:
             may = known[TOPIC].operations
@@ -337,30 +335,16 @@ class TopicJournal:
             refused, _ = self._cluster.validate_topics([self._topic.new()])
             if any(error_codes.refused(refusal.code) for refusal in refused.values()):
                 lacking.append(("CREATE", f"topic {TOPIC}"))
-            if forbidden(acls, principal(client.settings), TOPIC, AclOperation.WRITE):
+            if acls.forbid(AclOperation.WRITE, TOPIC):
                 lacking.append(("WRITE", f"topic {TOPIC}"))
-        if self._cluster.call(hides_transactional_id, client, self._transactional_id) or forbidden(
-            acls,
-            principal(client.settings),
-            self._transactional_id,
-            AclOperation.WRITE,
-            ResourceType.TRANSACTIONAL_ID,
+        if self._cluster.call(hides_transactional_id, client, self._transactional_id) or acls.forbid(
+            AclOperation.WRITE, self._transactional_id, ResourceType.TRANSACTIONAL_ID
         ):
             lacking.append(("WRITE", f"transactional id {self._transactional_id}"))
         return [
-            f"{client.lacks(operation, resource, 'the journal of switchovers')}; "
-            "`twinlog acls FILE --for switchover --missing` prints the command that grants it"
+            f"{client.lacks(operation, resource, 'the journal of switchovers')}; {GRANTED_BY}"
             for operation, resource in lacking
         ]
-
-    def _read_acls(self) -> Sequence[Acl]:
-        """The ACLs, empty if they are unreadable or do not limit this login."""
-        client = self._cluster.client
-        with suppress(RefusedError):
-            acls = self._cluster.call(describe_acls, client) or ()
-            on_cluster = self._cluster.call(describe_cluster, client).operations
-            return () if passes_acls(acls, principal(client.settings), on_cluster) else acls
-        return ()
 
     def _there(self) -> bool:
         found = self._cluster.call(self._cluster.client.refresh, [TOPIC])[TOPIC]

@@ -108,6 +108,11 @@ class MovedTopic:
     producers: TopicName
 
     @property
+    def source_partitions(self) -> list[TopicPartition]:
+        """The partitions on the source."""
+        return [TopicPartition(self.name, number) for number in range(self.partitions)]
+
+    @property
     def keeps_name(self) -> bool:
         """Whether producers append after the copies, so that the way back must begin at the cut."""
         return self.producers == self.remote

@@ -32,7 +32,7 @@ def moved_topics(
 
 def partitions_of(topics: Iterable[MovedTopic]) -> list[TopicPartition]:
     """The source partitions of moved topics."""
-    return [TopicPartition(topic.name, number) for topic in topics for number in range(topic.partitions)]
+    return [where for topic in topics for where in topic.source_partitions]
 
 
 class MovingTopics:

@@ -69,13 +69,13 @@ def foresee_groups(world: SwitchoverClusters, topics: Collection[MovedTopic], kn
     cut = {where: one.source for where, one in copied.items()}
     there = {where: one.target for where, one in copied.items() if one.target is not None}
     # A group at the start of a partition without a copy, for example of an empty topic, has read nothing.
-    new = [topic for topic in topics if any(where not in copied for where in _partitions(topic))]
+    new = [topic for topic in topics if any(where not in copied for where in topic.source_partitions)]
     if new:
         starts = world.source_starts(new)
         remotes = {
             where: TopicPartition(topic.remote, where.partition)
             for topic in new
-            for where in _partitions(topic)
+            for where in topic.source_partitions
             if where not in copied and where in starts
         }
         ends = world.target_ends(remotes.values())
@@ -95,10 +95,6 @@ def read_lost_groups(
         with suppress(ClusterError):
             return foresee_groups(world, topics, known)
     return world.groups_by_checkpoints(topics, cut)
-
-
-def _partitions(topic: MovedTopic) -> list[TopicPartition]:
-    return [TopicPartition(topic.name, number) for number in range(topic.partitions)]
 
 
 def sync_groups(context: StepContext) -> Data:
