@@ -11,8 +11,7 @@ from twinlog.errors import RefusedError
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
 from twinlog.kafka.admin.topics import describe_configs
 from twinlog.kafka.protocol import error_codes
-from twinlog.kafka.retry import BUSY_CONTROLLER, REFUSED
-from twinlog.log_once import AGAIN_S, LogOnce
+from twinlog.log_once import LogOnce
 from twinlog.message_ids import with_id
 from twinlog.mirror.heartbeats import HeartbeatTopics
 from twinlog.mirror.offsets.position_store import StoredPositions
@@ -25,7 +24,6 @@ from twinlog.model.topics import (
     DEFAULT_MAX_MESSAGE_BYTES,
     MAX_MESSAGE_BYTES,
     ConfigChange,
-    Refusal,
     Topic,
     largest_batch,
     listed,
@@ -35,6 +33,7 @@ from twinlog.settings.flow import FlowSettings
 from twinlog.settings.written import key_of
 from twinlog.worker.topics.hidden_topics import TopicLists
 from twinlog.worker.topics.other_copiers import OtherCopiers
+from twinlog.worker.topics.refused_topics import RefusedTopics
 from twinlog.worker.topics.renamed_topics import RenamedTopics
 from twinlog.worker.topics.starts import PartitionStarts
 from twinlog.worker.topics.topic_conflicts import TopicConflicts, refusal_id
@@ -79,12 +78,9 @@ class TopicRefresh:
         self._lists = TopicLists(settings.name, source, target, positions)
         self._topic_ids: dict[TopicName, str | None] = {}
         self._limits: dict[TopicName, int] = {}
-        self._refused: dict[TopicName, Refusal] = {}
-        """Remote topics whose creation or growth the target refused at the last attempt."""
+        self._refused = RefusedTopics(settings.name, target.clock)
         self._originals: dict[TopicName, TopicName] = {}
         """Source topics by their remote topics."""
-        self._retry_at: dict[TopicName, float] = {}
-        self._backoff = BUSY_CONTROLLER.backoff()
         self._left_out: dict[TopicName, str] = {}
         self._target_topics: Mapping[TopicName, Topic] = {}
         self._from_target: dict[TopicName, str] = {}
@@ -124,7 +120,7 @@ class TopicRefresh:
         conflicts.close()
         if self._one_cluster:
             self._conflicts.within_one_cluster()
-        self._retry_at.clear()
+        self._refused.retry_all()
 
     def check_clusters(self) -> None:
         """Find out whether source and target are the same cluster.
@@ -150,16 +146,13 @@ class TopicRefresh:
         source, target = self._lists.read_both(self._topology)
         changes = self.decide_topics(source, target)
         self.starts.decide_starts([pair.source for pair in changes.pairs])
-        create = self._due(changes.create)
-        grow = self._due(changes.grow)
+        create = self._refused.due(changes.create)
+        grow = self._refused.due(changes.grow)
         self._originals = {pair.remote: pair.source.name for pair in changes.pairs}
-        # A user may have created or grown a refused topic meanwhile.
-        lacking = {pair.remote for pair in (*changes.create, *changes.grow)}
-        self._refused = {remote: refusal for remote, refusal in self._refused.items() if remote in lacking}
-        self._retry_at = {remote: at for remote, at in self._retry_at.items() if remote in lacking}
-        self._note(create, self._mirror.create(create) if create else {})
-        self._note(grow, self._mirror.grow(grow) if grow else {})
-        self._pause_busy([pair.remote for pair in (*create, *grow)])
+        self._refused.keep_lacking((*changes.create, *changes.grow))
+        self._refused.note_attempts(create, self._mirror.create(create) if create else {})
+        self._refused.note_attempts(grow, self._mirror.grow(grow) if grow else {})
+        self._refused.pause_busy((*create, *grow))
         self._log_missing(changes, source, target)
         if create or grow:
             target = self._lists.read_target()
@@ -201,8 +194,8 @@ class TopicRefresh:
 
         The file spells out some of them, and the source hides them from the login.
         """
-        refused, originals = dict(self._refused), self._originals
-        found = {originals[remote]: refusal.text for remote, refusal in refused.items() if remote in originals}
+        refused, originals = self._refused.reasons, self._originals
+        found = {originals[remote]: reason for remote, reason in refused.items() if remote in originals}
         return {**self._lists.unknown, **found}
 
     def is_heartbeats(self, topic: TopicName) -> bool:
@@ -237,8 +230,7 @@ class TopicRefresh:
 
         In monotonic seconds; infinite if a refresh can wait for its interval.
         """
-        busy = min((self._retry_at.get(remote, inf) for remote in self._busy), default=inf)
-        return min(busy, self._elsewhere_at)
+        return min(self._refused.busy_until, self._elsewhere_at)
 
     @property
     def refused(self) -> str | None:
@@ -246,8 +238,8 @@ class TopicRefresh:
 
         Without a refused remote topic: the hidden source topics that the file spells out.
         """
-        if self._refused:
-            return f"{listed(self._refused)}: {self._refused[min(self._refused)].text}"
+        if refused := self._refused.summary:
+            return refused
         unknown = self._lists.unknown
         return f"{listed(unknown)}: {unknown[min(unknown)]}" if unknown else None
 
@@ -301,46 +293,6 @@ class TopicRefresh:
         for name, entries in known.items():
             found[name] = largest_batch(entries) or DEFAULT_MAX_MESSAGE_BYTES
         return found
-
-    def _due(self, pairs: Sequence[TopicPair]) -> list[TopicPair]:
-        """The pairs without recent refusals: a permission may be granted while the flow runs."""
-        now = self._target.clock.monotonic()
-        return [pair for pair in pairs if self._retry_at.get(pair.remote, now) <= now]
-
-    def _note(self, tried: Sequence[TopicPair], refused: Mapping[TopicName, Refusal]) -> None:
-        for pair in tried:
-            refusal = refused.get(pair.remote)
-            if refusal is None:
-                self._refused.pop(pair.remote, None)
-                continue
-            if refusal.code not in error_codes.RETRIABLE and self._refused.get(pair.remote) != refusal:
-                log.error("TW-TOPIC-15: %s: remote topic %s: %s", self._settings.name, pair.remote, refusal.text)
-            self._refused[pair.remote] = refusal
-            self._retry_at[pair.remote] = self._target.clock.monotonic() + REFUSED.first_s
-
-    @property
-    def _busy(self) -> list[TopicName]:
-        """Refused topics that the target may take a moment later."""
-        return [remote for remote, refusal in self._refused.items() if refusal.code in error_codes.RETRIABLE]
-
-    def _pause_busy(self, tried: Sequence[TopicName]) -> None:
-        """Choose the time of the next attempt for topics that the busy target has just refused, and log these topics.
-
-        The pause grows while the target takes none of the tried topics.
-        """
-        waiting = self._busy
-        busy = set(tried).intersection(waiting)
-        if len(busy) < len(tried):
-            self._backoff.reset_failures()
-        if not busy:
-            return
-        again_at = self._target.clock.monotonic() + self._backoff.count_failure()
-        self._retry_at.update(dict.fromkeys(busy, again_at))
-        if self._logged.is_new(BUSY_CONTROLLER, AGAIN_S):
-            log.warning(
-                "TW-TOPIC-16: %s: remote topics are not created or grown yet, and are tried again: %s (%s)",
-                *(self._settings.name, listed(waiting), self._refused[min(busy)].text),
-            )
 
     def _without_left_out(self, changes: TopicChanges, target: Mapping[TopicName, Topic]) -> TopicChanges:
         from_target = self._conflicts.from_target(changes.pairs)
