@@ -4,148 +4,45 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
-import sys
-from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from random import Random
-from typing import Any
 
 import pytest
 
-from harness.acls import Acl, acls, create_acls
+from harness.acls import acls, create_acls
 from harness.checker import SLOW_TICK_S, Load, require_clean
-from harness.child import Child
 from harness.cluster import KafkaCluster
 from harness.consume import consume
-from harness.groups import commit_offsets, group_offsets
-from harness.pair import side_by_side
+from harness.groups import commit_offsets
 from harness.produce import NewRecord, numbered, produce
-from harness.topics import create_topic, delete_topic, offsets, topics
+from harness.topics import create_topic, topics
 from harness.wait import wait_for
 from tests.integration.consuming import Member
-from tests.integration.kafka.test_rights import delete_acls
 from tests.integration.light_flow import LightFlow
-from tests.integration.running import sasl_properties
-from twinlog.console.signals import INTERRUPTED
+from tests.integration.ops.switchover.commands import (
+    CHECKPOINTS,
+    PARTITIONS,
+    WRITER,
+    Commands,
+    ends,
+    enter_group,
+    producer_rights,
+    stands,
+)
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.admin.users import alter_producer_quotas, describe_producer_quotas
 from twinlog.mirror.records import Checkpoint
 from twinlog.model.types import Alias, GroupId, SourceOffset, TargetOffset, TopicName
-from twinlog.ops.switchover.journal import TOPIC, JournalEntry, JournalLine, StepPhase, SwitchoverRun, TopicJournal
+from twinlog.ops.switchover.journal import JournalEntry, JournalLine, StepPhase, SwitchoverRun, TopicJournal
 from twinlog.ops.switchover.model import SwitchoverDirection, SwitchoverKind, SwitchoverOptions, SwitchoverState
 from twinlog.ops.verify.signing import VerifyingKey
 from twinlog.ops.verify.statement import read_statement
 from twinlog.settings.flow import ClientSettings
 
-COMMAND_S = 240.0
 TO_WEST = ("--from", "east", "--to", "west", "--wave", "names stay")
 TO_EAST = ("--from", "west", "--to", "east", "--wave", "names stay")
-WRITER, MIRROR = "connect", "mirrormaker"
-NOBODY = "127.0.0.1:1"
-CHECKPOINTS = "east.checkpoints.internal"
-PARTITIONS = 2
-QUICK = {"quota.window.num": "3", "group.initial.rebalance.delay.ms": "0"}
-
-
-@pytest.fixture(scope="module")
-def pair() -> Iterator[tuple[KafkaCluster, KafkaCluster]]:
-    """East has an authorizer, for which producers are no super users; west has none."""
-    east = KafkaCluster("east", acls=True, heap="256m", config=QUICK)
-    west = KafkaCluster("west", sasl=False, heap="256m", config=QUICK)
-    with side_by_side(east, west) as both:
-        yield both
-
-
-class Commands:
-    """Runs commands on the files of a test."""
-
-    def __init__(self, home: Path, pair: tuple[KafkaCluster, KafkaCluster], topic: str, group: str) -> None:
-        self.home = home
-        self._pair = pair
-        self._topic = topic
-        self._group = group
-        self._count = 0
-        self.killed = 0
-
-    def file(self, *flows: str, identity: bool = False, east_is_lost: bool = False) -> Path:
-        """A file of both clusters in which these flows are enabled; nobody listens where a lost one was."""
-        lines = {
-            "clusters": "east, west",
-            "east.bootstrap.servers": NOBODY if east_is_lost else self._pair[0].bootstrap,
-            "west.bootstrap.servers": self._pair[1].bootstrap,
-            "replication.factor": "1",
-            "offset.storage.replication.factor": "1",
-            "offset-syncs.topic.replication.factor": "1",
-            "topics": self._topic,
-            "groups": f"{self._group}.*",
-            "emit.heartbeats.enabled": "false",
-            "sync.topic.configs.enabled": "false",
-        }
-        if identity:
-            lines["replication.policy.class"] = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
-        lines |= {f"{flow}.enabled": "true" for flow in flows}
-        self._count += 1
-        path = self.home / f"{self._count}.properties"
-        path.write_text("".join(f"{key} = {value}\n" for key, value in lines.items()))
-        return path
-
-    def start(self, *words: str | Path) -> Child:
-        self._count += 1
-        command = [sys.executable, "-m", "twinlog", *map(str, words)]
-        child = Child(f"command {self._count}", command, self.home / f"command-{self._count}.log")
-        child.start()
-        return child
-
-    def text(self, child: Child) -> str:
-        return child.log.read_text(encoding="utf-8") if child.log.exists() else ""
-
-    def run(self, *words: str | Path, code: int = 0) -> str:
-        child = self.start(*words)
-        ended = child.wait(COMMAND_S)
-        assert ended == code, self.text(child)
-        return self.text(child)
-
-    def kill_at(self, step: str, *words: str | Path, number: signal.Signals = signal.SIGKILL) -> str:
-        """Send it a signal as soon as it says that a step has begun; what it wrote. Now and then it is at its end."""
-        command = [sys.executable, "-m", "twinlog", *map(str, words)]
-        with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as process:
-            assert process.stderr is not None
-            told = []
-            for line in process.stderr:
-                told.append(line)
-                if f" s  {step} " in line:
-                    process.send_signal(number)
-                    break
-            told += list(process.stderr)
-            code = process.wait(COMMAND_S)
-        assert code in ((-number, 0) if number == signal.SIGKILL else (INTERRUPTED,)), "".join(told)
-        self.killed += code != 0
-        return "".join(told)
-
-    def report(self, path: Path) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(path.with_name(path.name + ".json").read_text())
-        return found
-
-
-@pytest.fixture
-def commands(tmp_path: Path, pair: tuple[KafkaCluster, KafkaCluster], topic_name: str) -> Commands:
-    return Commands(tmp_path, pair, topic_name, f"g-{topic_name}")
-
-
-def producer_rights(topic: str) -> list[Acl]:
-    return [Acl(topic, f"User:{WRITER}", "WRITE")]
-
-
-def ends(cluster: KafkaCluster, topic: str) -> list[int]:
-    return [offsets(cluster, topic, number)[1] for number in range(PARTITIONS)]
-
-
-def stands(cluster: KafkaCluster, group: str, topic: str) -> list[int | None]:
-    found = group_offsets(cluster, [group])[group]
-    return [one.offset if (one := found.get((topic, number))) else None for number in range(PARTITIONS)]
 
 
 def quotas(cluster: KafkaCluster) -> list[str]:
@@ -166,18 +63,6 @@ def lift_quotas(cluster: KafkaCluster) -> None:
         admin.call(alter_producer_quotas, admin.client, [replace(quota, rate=None) for quota in found])
     finally:
         admin.close()
-
-
-@pytest.fixture
-def stack() -> Iterator[ExitStack]:
-    with ExitStack() as stack:
-        yield stack
-
-
-def enter_group(stack: ExitStack, cluster: KafkaCluster, group: str, topic: str) -> None:
-    """Have a consumer in the group of a flow's processes, where the process of a light flow would be; `topic` has
-    records."""
-    stack.enter_context(Member(cluster, group, [topic], "classic")).read(1)
 
 
 def wait_refused(load: Load, why: str) -> None:
@@ -295,66 +180,6 @@ def test_there_and_back_with_prefixes_killed_at_several_steps(
         load.abandon()
         flow.stop()
         lift_quotas(west)
-
-
-@pytest.mark.scenario
-def test_a_commit_that_a_right_is_missing_for_is_found_before_and_named_after(
-    pair: tuple[KafkaCluster, KafkaCluster], commands: Commands, topic_name: str, stack: ExitStack
-) -> None:
-    east, west = pair
-    topic, remote, group = topic_name, f"west.{topic_name}", f"g-{topic_name}"
-    create_topic(west, topic, PARTITIONS)
-    produce(west, topic, numbered(100))
-    commit_offsets(west, {group: {(topic, 0): 10}})
-    file = commands.file("west->east")
-    flow = LightFlow(file, "west->east")
-    file.write_text(file.read_text() + sasl_properties({"east": east}, MIRROR))
-    there = ("switchover", file, "--from", "west", "--to", "east", "--wave", "rights", "--fence", "none")
-    login = f"User:{MIRROR}"
-    reads = [Acl(topic, login, "READ"), Acl(group, login, "READ", resource="GROUP")]
-    every = [
-        Acl("mm2-", login, "ALL", pattern="PREFIXED"),
-        Acl("mm2-", login, "ALL", resource="TRANSACTIONAL_ID", pattern="PREFIXED"),
-        Acl("west-mm2", login, "ALL", resource="GROUP"),
-        Acl(remote, login, "READ"),
-        Acl(topic, login, "CREATE"),
-        Acl(topic, login, "DESCRIBE"),
-        Acl(group, login, "DESCRIBE", resource="GROUP"),
-    ]
-    create_acls(east, every)
-    try:
-        flow.wait_until_caught_up()
-        enter_group(stack, east, "west-mm2", remote)
-        text = commands.run(*there, "--dry-run", code=1)
-        assert f"commits of {group} on east would be refused: {login} lacks READ on group {group} of east" in text
-        # The rights on a topic that is yet to be created are unknown to a login that may not read ACLs.
-        create_acls(east, reads[1:])
-        assert "nothing was changed" in commands.run(*there, "--dry-run")
-        text = commands.run(*there, code=1)
-        lacking = f"TW-SWITCH-20: commits of {group} on east would be refused: {login} lacks READ on topic {topic}"
-        assert lacking in text
-        assert "west->east is running, last step topics; the same command continues there, --abort undoes it" in text
-        assert lacking in commands.run(*there, "--dry-run", code=1)
-
-        create_acls(east, reads)
-        assert "nothing was changed" in commands.run(*there, "--dry-run")
-        commands.kill_at("settle", *there)
-        assert commands.killed == 1
-        delete_acls(east, reads[0])
-        path = commands.home / "rights"
-        text = commands.run(*there, "--take-over", "--report", path, code=1)
-        line = f"twinlog: TW-SWITCH-20: east refused the commit of group {group} in {topic}-0 at 0"
-        assert line in text, text
-        assert f"{login} lacks READ on topic {topic} of east; `twinlog acls FILE --for switchover --missing`" in text
-        report = commands.report(path)
-        assert report["state"] == "done"
-        assert stands(east, group, remote)[0] == 10
-        assert stands(east, group, topic) == [None] * PARTITIONS
-        create_acls(east, reads[:1])
-        commands.run(*there)
-        assert stands(east, group, topic) == [0] * PARTITIONS
-    finally:
-        flow.stop()
 
 
 @pytest.mark.scenario
@@ -479,55 +304,6 @@ def test_wrong_input_says_what_to_do(commands: Commands) -> None:
     assert "mirrors no topic that exists on east" in commands.run(
         "switchover", file, "--from", "east", "--to", "west", "--wave", "nothing", code=1
     )
-
-
-def test_rights_on_the_journal_are_found_without_a_change(pair: tuple[KafkaCluster, KafkaCluster]) -> None:
-    """By real brokers: a rehearsal names each right that the writer of the journal would lack."""
-    east, _ = pair
-    login = "User:kafkaui"
-    every = {
-        "CREATE on topic": Acl(TOPIC, login, "CREATE"),
-        "WRITE on topic": Acl(TOPIC, login, "WRITE"),
-        "WRITE on transactional id": Acl(
-            "mm2-twinlog-switchover-", login, "WRITE", "ALLOW", "TRANSACTIONAL_ID", "PREFIXED"
-        ),
-    }
-    if TOPIC in topics(east):
-        delete_topic(east, TOPIC)
-    config = east.client_config("kafkaui")
-    settings = ClientSettings(
-        (east.sasl_bootstrap,),
-        security_protocol="SASL_PLAINTEXT",
-        sasl_mechanism="PLAIN",
-        sasl_username="kafkaui",
-        sasl_password=str(config["sasl.password"]),
-    )
-    admin = ClusterAdmin("east", settings)
-    journal = TopicJournal(SwitchoverDirection(Alias("north"), Alias("east")), admin, 1)
-
-    def lacking() -> list[str]:
-        found = [line.split(" lacks ")[1].split(", needed")[0] for line in journal.find_missing_rights()]
-        return [line.rpartition(" ")[0] for line in found]
-
-    try:
-        admin.connect()
-        assert lacking() == ["CREATE on topic", "WRITE on transactional id"]
-        create_acls(east, [every["CREATE on topic"]])
-        assert lacking() == ["WRITE on transactional id"]
-        create_acls(east, every.values())
-        assert lacking() == []
-        assert TOPIC not in topics(east)
-
-        create_topic(east, TOPIC)
-        assert lacking() == []
-        delete_acls(east, every["WRITE on topic"])
-        create_acls(east, [Acl(TOPIC, login, "READ")])
-        assert lacking() == ["WRITE on topic"]
-        delete_acls(east, every["WRITE on transactional id"])
-        assert lacking() == ["WRITE on topic", "WRITE on transactional id"]
-    finally:
-        admin.close()
-        delete_topic(east, TOPIC)
 
 
 def test_the_journal_has_room_for_what_became_of_very_many_groups(

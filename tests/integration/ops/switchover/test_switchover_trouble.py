@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
 from contextlib import ExitStack
-from pathlib import Path
 
 import pytest
 
 from harness.acls import Acl, acls, create_acls
 from harness.cluster import KafkaCluster
 from harness.groups import commit_offsets
-from harness.pair import side_by_side
 from harness.produce import NewRecord, numbered, produce
 from harness.topics import create_topic, topics
 from tests.integration.light_flow import copy_what_is_there
-from tests.integration.ops.test_switchover import (
+from tests.integration.ops.switchover.commands import (
     CHECKPOINTS,
     MIRROR,
     PARTITIONS,
-    QUICK,
     Commands,
     ends,
     enter_group,
@@ -31,25 +27,6 @@ from tests.integration.ops.test_switchover import (
 from tests.integration.running import sasl_properties
 from twinlog.mirror.records import Checkpoint
 from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicName
-
-
-@pytest.fixture(scope="module")
-def pair() -> Iterator[tuple[KafkaCluster, KafkaCluster]]:
-    east = KafkaCluster("east", acls=True, heap="256m", config=QUICK)
-    west = KafkaCluster("west", sasl=False, heap="256m", config=QUICK)
-    with side_by_side(east, west) as both:
-        yield both
-
-
-@pytest.fixture
-def commands(tmp_path: Path, pair: tuple[KafkaCluster, KafkaCluster], topic_name: str) -> Commands:
-    return Commands(tmp_path, pair, topic_name, f"g-{topic_name}")
-
-
-@pytest.fixture
-def stack() -> Iterator[ExitStack]:
-    with ExitStack() as stack:
-        yield stack
 
 
 def test_a_flow_that_does_not_run_is_an_obstacle_and_is_waited_for_until_the_timeout(

@@ -20,7 +20,7 @@ from harness.produce import numbered, produce
 from harness.topics import create_topic, offsets
 from harness.wait import wait_for
 from tests.integration.consuming import Member
-from tests.integration.ops.test_switchover import Commands
+from tests.integration.ops.switchover.commands import Commands
 from tests.integration.running import sasl_properties
 from tests.integration.without_spark import FlowWithoutSpark
 from twinlog.config import load
