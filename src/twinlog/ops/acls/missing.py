@@ -9,9 +9,10 @@ from twinlog.errors import RefusedError
 from twinlog.kafka.admin.acls import describe_acls
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.admin.groups import GroupAdmin
-from twinlog.kafka.admin.topics import describe_cluster, describe_topics, find_unlisted_topics
+from twinlog.kafka.admin.topics import describe_cluster, describe_topics
 from twinlog.kafka.net.connections import principal as principal_of
 from twinlog.mirror.topics.fence_notes import fences_on
+from twinlog.mirror.unlisted_topics import find_hidden
 from twinlog.model.acls import (
     ANYWHERE,
     EVERYBODY,
@@ -111,8 +112,7 @@ class ClusterJudge:
         """No operation for a topic that the list of all topics lacks, if brokers refuse it by its name."""
         if resource.pattern != PatternType.LITERAL or resource.name == "*":
             return []
-        name = TopicName(resource.name)
-        _, hidden = self._admin.call(find_unlisted_topics, self._admin.client, {name: Topic(name, 0)})
+        hidden = find_hidden(self._admin, [Topic(TopicName(resource.name), 0)])
         return [frozenset()] if hidden else []
 
     def _groups(self, resource: Resource) -> list[frozenset[int] | None]:

@@ -12,11 +12,11 @@ from twinlog.console.options import SAMPLE_RECORDS
 from twinlog.errors import ClusterError, ConfigError, TwinlogError
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect, both_clusters
 from twinlog.kafka.admin.groups import GroupAdmin
-from twinlog.kafka.admin.topics import find_unlisted_topics
 from twinlog.kafka.retry import COMMAND_CONNECT_S
 from twinlog.mirror.offsets.sync_history import SyncHistory, SyncHistoryReader
 from twinlog.mirror.topology.plugins import config_filter_of, group_filter_of
 from twinlog.mirror.topology.topology import topology_of
+from twinlog.mirror.unlisted_topics import find_hidden
 from twinlog.model.amounts import counted
 from twinlog.model.groups import GROUPS_TOPIC
 from twinlog.model.topics import Topic
@@ -301,15 +301,12 @@ class FlowAuditor:
         here, names = self._source_inventory(), self._names()
         there = self._target_inventory(names)
         differences = compare_clusters(here, there, names)
-        extra = {
-            name: Topic(name, 0)
+        extra = [
+            Topic(TopicName(one.what.split(" / ")[0]), 0)
             for one in differences
             if one.kind == "topic" and one.left is None
-            for name in [TopicName(one.what.split(" / ")[0])]
-        }
-        # Brokers leave a topic out of the list of all topics if the login lacks DESCRIBE.
-        _, hidden = self._source.call(find_unlisted_topics, self._source.client, extra)
-        findings = settings_found(self._flow, differences, hidden)
+        ]
+        findings = settings_found(self._flow, differences, find_hidden(self._source, extra))
         pairs = sum(names.right(name) is not None for name in here.topics)
         return PartResult(
             AuditPart.SETTINGS,

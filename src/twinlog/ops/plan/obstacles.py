@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from twinlog.errors import RefusedError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.admin.groups import GroupAdmin
-from twinlog.kafka.admin.topics import find_unlisted_topics
 from twinlog.mirror.offsets.positions import Position
 from twinlog.mirror.topics.changes import TopicChanges, TopicPair
 from twinlog.mirror.topics.internal_topics import exact_maps, internal_topics, offset_syncs, positions
+from twinlog.mirror.unlisted_topics import find_hidden
 from twinlog.model.acls import AclOperation, forbidden, passes_acls
 from twinlog.model.amounts import counted, shown_bytes
 from twinlog.model.groups import GROUPS_TOPIC
@@ -207,10 +207,7 @@ def hidden_topics(cluster: ClusterAdmin, topics: Collection[Topic], purpose: str
 
     The list of all topics lacks `topics`. Raises ClusterError.
     """
-    if not topics:
-        return []
-    _, hidden = cluster.call(find_unlisted_topics, cluster.client, {topic.name: topic for topic in topics})
-    return _lacks(cluster, "DESCRIBE", "topic", sorted(hidden), purpose)
+    return _lacks(cluster, "DESCRIBE", "topic", sorted(find_hidden(cluster, topics)), purpose)
 
 
 def unwritable_topics(

@@ -14,7 +14,7 @@ from twinlog.kafka.retry import COMMAND_CONNECT_S
 from twinlog.mirror.gaps import Gap
 from twinlog.mirror.groups.followed_groups import accepted_offsets
 from twinlog.mirror.offsets.map_store import MapStore
-from twinlog.mirror.offsets.position_store import PositionStore, copied_topics
+from twinlog.mirror.offsets.position_store import PositionStore
 from twinlog.mirror.offsets.positions import Position
 from twinlog.mirror.offsets.starts import NOTHING_STORED, StoredStarts
 from twinlog.mirror.topics.changes import TopicPair
@@ -22,6 +22,7 @@ from twinlog.mirror.topics.checks import check_internal_topics, check_one_cluste
 from twinlog.mirror.topics.internal_topics import internal_topics
 from twinlog.mirror.topology.plugins import group_filter_of, topic_filter_of
 from twinlog.mirror.topology.topology import absent_topics, topology_of
+from twinlog.mirror.unlisted_topics import unlisted_topics
 from twinlog.model.groups import CONNECT_PROTOCOL, GROUPS_TOPIC
 from twinlog.model.held import gap_id
 from twinlog.model.topics import Topic, listed
@@ -235,9 +236,7 @@ class FlowPlanner:
             )
         )
         findings.add(hidden_topics(self._target, [Topic(name, 0) for name in new], "finding its leaders"))
-        wanted = {name: Topic(name, 0) for name in absent_topics(self._topology, here.topics)}
-        wanted |= {topic.name: topic for topic in copied_topics(positions or {}) if self._topology.mirrors(topic.name)}
-        unlisted = [topic for name, topic in wanted.items() if name not in here.topics]
+        unlisted = unlisted_topics(self._topology, here.topics, positions or {})
         findings.add(hidden_topics(self._source, unlisted, "copying it"))
         findings.add(unwritable_topics(self._target, flow.producer.client, new, there))
         return replace(plan, groups=tuple(self._groups(here, there, store, positions or {}, pairs, findings)))

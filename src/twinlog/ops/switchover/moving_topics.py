@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Container, Iterable, Mapping
 
 from twinlog.kafka.admin.cluster import ClusterAdmin
-from twinlog.kafka.admin.topics import find_unlisted_topics
 from twinlog.mirror.heartbeats import HeartbeatTopics
-from twinlog.mirror.offsets.position_store import copied_topics
 from twinlog.mirror.offsets.positions import Position
-from twinlog.mirror.topology.topology import Topology, absent_topics, topology_of
+from twinlog.mirror.topology.topology import Topology, topology_of
+from twinlog.mirror.unlisted_topics import find_hidden, unlisted_topics
 from twinlog.model.topic_names import HeartbeatNames
 from twinlog.model.topics import Topic
 from twinlog.model.types import Alias, TopicName, TopicPartition
@@ -96,13 +95,7 @@ class MovingTopics:
         These have stored positions, or the file spells them out and the target has their remote topics. Raises
         ClusterError.
         """
-        spelled_out = absent_topics(self._topology, listed)
-        missing = {name: Topic(name, 0) for name in spelled_out if self._topology.remote_name(name) in there}
-        copied = {topic.name: topic for topic in copied_topics(positions)}
-        missing |= {
-            name: topic for name, topic in copied.items() if name not in listed and self._topology.mirrors(name)
-        }
-        if not missing:
-            return []
-        _, hidden = self._source.call(find_unlisted_topics, self._source.client, missing)
-        return sorted(hidden)
+        unlisted = unlisted_topics(self._topology, listed, positions)
+        copied = {topic.name for topic in unlisted if topic.topic_id is not None}
+        missing = [one for one in unlisted if one.name in copied or self._topology.remote_name(one.name) in there]
+        return sorted(find_hidden(self._source, missing))

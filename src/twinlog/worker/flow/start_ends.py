@@ -7,7 +7,7 @@ from collections.abc import Collection, Set
 
 from twinlog.errors import ClusterError, RefusedError
 from twinlog.kafka.admin.cluster import ClusterAdmin
-from twinlog.kafka.admin.topics import find_unlisted_topics
+from twinlog.mirror.unlisted_topics import find_hidden
 from twinlog.model.topics import Topic, listed
 from twinlog.model.types import SourceOffset, TopicName, TopicPartition
 from twinlog.settings.flow import FlowSettings
@@ -86,10 +86,9 @@ class StartEnds:
             counts = {name: topic.partitions for name, topic in self._source.topics().items()}
             gone = {part for part in asked if part.partition >= counts.get(part.topic, 0)}
             # A topic that is hidden from the login is missing in the list as well.
-            missing = {part.topic: Topic(part.topic, 0) for part in gone if part.topic not in counts}
-            if missing:
-                _, hidden = self._source.call(find_unlisted_topics, self._source.client, missing)
-                gone = {part for part in gone if part.topic not in hidden}
+            missing = {part.topic for part in gone} - counts.keys()
+            hidden = find_hidden(self._source, [Topic(name, 0) for name in missing])
+            gone = {part for part in gone if part.topic not in hidden}
             self._note(asked - gone, before)
         except RefusedError:
             raise
