@@ -41,7 +41,8 @@ from twinlog.ops.switchover.model import (
 )
 from twinlog.ops.switchover.owner import require_silent, this_process
 from twinlog.ops.switchover.rehearsal import rehearsal_json, rehearse, unavailable_s
-from twinlog.ops.switchover.report import markdown, proved_flows, report
+from twinlog.ops.switchover.report import proved_flows, report
+from twinlog.ops.switchover.report_text import markdown
 from twinlog.ops.switchover.steps.step import Show
 from twinlog.ops.switchover.steps.steps import ORDER
 from twinlog.settings.flow import FlowSettings

@@ -12,7 +12,8 @@ from twinlog.ops.switchover.finished_moves import group_moves
 from twinlog.ops.switchover.journal import JournalEntries, JournalEntry, StepPhase, read_all_waves, read_entries
 from twinlog.ops.switchover.model import SwitchoverDirection, SwitchoverState
 from twinlog.ops.switchover.rehearsal import rehearse
-from twinlog.ops.switchover.report import markdown, report
+from twinlog.ops.switchover.report import report
+from twinlog.ops.switchover.report_text import markdown
 from twinlog.ops.switchover.steps.group_step import MOVED
 
 SHOP = GroupId("shop")

@@ -26,7 +26,8 @@ from twinlog.ops.switchover.machine import SwitchoverMachine
 from twinlog.ops.switchover.model import CopiedPosition, MovedTopic, SwitchoverKind, SwitchoverOptions, TooLongError
 from twinlog.ops.switchover.preflight import PreflightFacts, judge_preflight
 from twinlog.ops.switchover.rehearsal import rehearsal_json, rehearse, unavailable_s
-from twinlog.ops.switchover.report import BY_PROOF, POSITIONS, markdown, proved_flows, report
+from twinlog.ops.switchover.report import BY_PROOF, POSITIONS, proved_flows, report
+from twinlog.ops.switchover.report_text import markdown
 from twinlog.ops.switchover.session import print_report
 from twinlog.ops.switchover.steps.waiting import PROOF_NEAR_S
 from twinlog.ops.verify.recheck_planner import flows_to_recheck

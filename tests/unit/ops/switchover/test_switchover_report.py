@@ -32,7 +32,8 @@ from twinlog.ops.switchover.model import (
     TooLongError,
 )
 from twinlog.ops.switchover.rehearsal import rehearsal_json, rehearse, unavailable_s
-from twinlog.ops.switchover.report import consumer_pattern, markdown, report
+from twinlog.ops.switchover.report import consumer_pattern, report
+from twinlog.ops.switchover.report_text import markdown
 from twinlog.ops.switchover.session import print_failed_parts, print_report
 from twinlog.ops.switchover.steps.group_step import foresee_groups, judge
 from twinlog.ops.switchover.steps.step import SwitchoverClusters

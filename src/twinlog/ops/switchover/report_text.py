@@ -1,0 +1,106 @@
+"""The hand-over report of a switchover for people, in Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from twinlog.model.amounts import counted, shown_bytes
+from twinlog.ops.switchover.model import Data, FenceMethod, SwitchoverKind
+from twinlog.ops.switchover.steps.group_step import AHEAD, COMMITTED, IN_USE, MOVED, REFUSED, THERE, UNKNOWN
+
+_RESULTS = {
+    COMMITTED: "committed",
+    THERE: "there already",
+    AHEAD: "further on the target",
+    MOVED: "moved before, and read on since",
+    IN_USE: "left alone, the group has members on the target",
+    UNKNOWN: "not translated",
+    REFUSED: "refused",
+}
+
+
+def markdown(data: Data) -> str:
+    """The report for people."""
+    if not data:
+        return "No switchover is recorded.\n"
+    words = {
+        SwitchoverKind.PLANNED: "Switchover",
+        SwitchoverKind.EMERGENCY: "Emergency switchover",
+        SwitchoverKind.BACK: "Switchback",
+    }
+    lines = [f"# {words[SwitchoverKind(data['kind'])]} {data['from']} -> {data['to']}: {data['state']}", ""]
+    waited_s = data["seconds_without_producers"]
+    if waited_s is not None and data["kind"] == SwitchoverKind.EMERGENCY:
+        lines += [f"Producers may write to {data['to']} since {data['producers_may_go_on']}.", ""]
+    elif waited_s is not None and data["fence"] != FenceMethod.NONE:
+        until = f"may write to {data['to']} since {data['producers_may_go_on']}: {waited_s:.1f} s."
+        lines += [f"Producers were fenced ({data['fence']}) at {data['producers_fenced']} and {until}", ""]
+    lines += ["## What to do next", "", *(f"{number}. {line}" for number, line in enumerate(data["next"], 1)), ""]
+    lines += [
+        "## Steps",
+        "",
+        *_table(("step", "does", "done", "seconds"), [_step_row(one) for one in data["steps"]]),
+        "",
+    ]
+    if data["partitions"]:
+        ends = f"end on {data['from']}", "copied up to", f"topic on {data['to']}", "ends at"
+        records: tuple[str, ...] = ("topic", "partition", *ends)
+        rows = [_partition_row(one) for one in data["partitions"]]
+        lines += ["## Records", ""]
+        if data.get("proof") is not None:
+            lines += [_proof_line(data["proof"]), ""]
+            records = (*records, "proven up to", "differences")
+            rows = [(*row, *_proof_cells(one)) for row, one in zip(rows, data["partitions"], strict=True)]
+        lines += [*_table(records, rows), ""]
+    if data["groups"]:
+        head = ("group", "skipped", "repeated", f"on {data['from']}", "offsets")
+        of_groups = [_group_row(name, one) for name, one in data["groups"].items()]
+        lines += ["## Groups", "", *_table(head, of_groups), ""]
+    if "statement" in data:
+        signed = data["statement"]
+        lines += ["## Statement", "", f"{' with '.join(signed['files'])}, signed by the key {signed['key']}", ""]
+    if data["notes"]:
+        lines += ["## Known before", "", *(f"- {note}" for note in data["notes"]), ""]
+    return "\n".join(lines)
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[str]:
+    cells = [[str("-" if cell is None else cell) for cell in row] for row in rows]
+    return [f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *cells)]
+
+
+def _step_row(one: Data) -> tuple[Any, ...]:
+    return one["step"], one["does"], one["done"], one["seconds"]
+
+
+def _partition_row(one: Data) -> tuple[Any, ...]:
+    return one["topic"], one["partition"], one["end"], one["copied"], one["to_topic"], one["to_end"]
+
+
+def _proof_cells(one: Data) -> tuple[Any, ...]:
+    proof = one.get("proof")
+    return ("-", "-") if not proof else (proof["source_offset"], proof["differences"])
+
+
+def _proof_line(proof: Data) -> str:
+    equal = f"{counted(proof['records'], 'record')}, {shown_bytes(proof['bytes'])}"
+    unproved = f", {counted(proof['unproved'], 'record')} out of the proof" if proof["unproved"] else ""
+    return (
+        f"Proven equal in {counted(proof['partitions'], 'partition')}: {equal} in the stated ranges, "
+        f"{counted(proof['differences'], 'difference')}{unproved}."
+    )
+
+
+def _group_row(name: str, one: Data) -> tuple[Any, ...]:
+    counts: dict[str, int] = {}
+    for offset in one["offsets"]:
+        counts[offset["result"]] = counts.get(offset["result"], 0) + 1
+    what = ", ".join(f"{count} {_RESULTS[result]}" for result, count in counts.items()) or "none in these topics"
+    reasons = dict.fromkeys(why for offset in one["offsets"] if (why := offset.get("why")))
+    refused = dict.fromkeys(why for offset in one["offsets"] if (why := offset.get("refused")))
+    trouble = "".join(f"; {text}" for text in (one["trouble"], *refused, *list(reasons)[:3]) if text)
+    unknown = "unknown"
+    skipped = unknown if one["skipped"] is None else one["skipped"]
+    repeated = unknown if one["repeated"] is None else one["repeated"]
+    return name, skipped, repeated, one["state"] or "unknown", what + trouble

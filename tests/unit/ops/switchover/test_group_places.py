@@ -1,0 +1,254 @@
+"""The places at which groups continue: by maps, by the offset syncs of MirrorMaker 2, and after several moves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from tests.unit.ops.switchover.scripted_groups import ORDERS, P0, SHOP, ScriptedGroups, facts
+from twinlog.errors import RefusedError
+from twinlog.kafka.admin.cluster import ClusterAdmin
+from twinlog.mirror.groups.group_offsets import TranslatedGroupOffset
+from twinlog.mirror.offsets.map_store import MapStore
+from twinlog.mirror.offsets.sync_history import PartitionSyncs, SyncHistory
+from twinlog.mirror.offsets.translator import Translation
+from twinlog.mirror.records import Checkpoint
+from twinlog.mirror.topology.naming import DefaultReplicationPolicy
+from twinlog.model.groups import CommittedOffset
+from twinlog.model.types import Alias, SourceOffset, TargetOffset, TopicName, TopicPartition
+from twinlog.ops.groups.places import GroupPlacesReader
+from twinlog.ops.switchover.group_facts import SwitchoverGroups
+from twinlog.ops.switchover.group_places import GroupPlace
+from twinlog.ops.switchover.model import MovedGroups, MovedTopic
+from twinlog.ops.switchover.steps.group_step import group_data, judge
+
+COPY = TopicPartition(TopicName("a.orders"), 0)
+
+
+class Known:
+    """A flow that knows some offsets exactly, and of others no more than a place before them."""
+
+    def __init__(self, first: int, last: int, shift: int, *, before: int | None = None) -> None:
+        self._span = range(first, last)
+        self._shift = shift
+        self._before = before
+
+    def refresh(self) -> None:
+        """Nothing comes anew."""
+
+    def to_target(self, where: TopicPartition, offset: int) -> Translation[int] | None:
+        assert where == P0
+        if offset in self._span:
+            return Translation(offset + self._shift, True)
+        return None if self._before is None or offset < self._span.start else Translation(self._before, False, "syncs")
+
+    to_source = to_target
+
+    def past_copies(self, where: TopicPartition, offset: int) -> None:
+        """Unknown without an exact map."""
+
+
+class Translators(Known):
+    """One after the other, the first that knows anything."""
+
+    def __init__(self, *parts: Known) -> None:
+        self._parts = parts
+
+    def to_target(self, where: TopicPartition, offset: int) -> Translation[int] | None:
+        return next((found for part in self._parts if (found := part.to_target(where, offset)) is not None), None)
+
+    to_source = to_target
+
+
+class Syncs:
+    """The offset syncs of a flow, as they are read of a topic; without the right to read it a refusal."""
+
+    def __init__(self, *syncs: tuple[int, int], refused: bool = False) -> None:
+        self._syncs = syncs
+        self._refused = refused
+
+    def read(self, ends: Callable[[], Mapping[TopicPartition, int]]) -> SyncHistory:
+        if self._refused:
+            raise RefusedError("READ on the topic is missing")
+        known = PartitionSyncs()
+        for source, target in self._syncs:
+            known.add(source, target)
+        return SyncHistory({part: known.written(end) for part, end in ends().items()})
+
+
+def copied_by_mirror_maker(
+    offset: int,
+    there: int,
+    syncs: Syncs,
+    *,
+    present: int | None = None,
+    checkpoint: tuple[int, int] | None = None,
+    copied: int = 1201,
+) -> MovedGroups:
+    """A group that stands at `offset`, which the kept offset syncs translate to `there`."""
+    source, target = ScriptedGroups("a", offset), ScriptedGroups("b", 0)
+    target.committed = {} if present is None else {COPY: CommittedOffset(present, "")}
+    source.log, target.log = {P0: (0, 1201)}, {COPY: (0, 1201), P0: (0, 5)}
+    groups = facts(source, target)
+    vars(groups)["_forward"] = Known(0, 0, 0, before=there)
+    vars(groups._proofs)["_history_there"] = syncs
+    last = [] if checkpoint is None else [Checkpoint(SHOP, *COPY, *map(SourceOffset, checkpoint))]  # type: ignore[arg-type]
+    vars(groups._proofs)["read_checkpoints"] = lambda: iter(last)
+    cut, ends = {P0: copied}, {P0: copied}
+    return groups.read_groups([MovedTopic(ORDERS, COPY.topic, 1, ORDERS)], cut, ends, {})
+
+
+def place_before_a_move(offset: int, there: int, syncs: Syncs, checkpoint: tuple[int, int] | None = None) -> GroupPlace:
+    """The place of such a group for `twinlog groups`, `plan`, `audit` and `canary report`."""
+    source, target = ScriptedGroups("a", offset), ScriptedGroups("b", 0)
+    source.log, target.log = {P0: (0, 1201)}, {COPY: (0, 1201), P0: (0, 5)}
+    flow = replace(facts(source, target)._flow, policy="default")
+    maps = SimpleNamespace(maps=None, lock=None)
+    reader = GroupPlacesReader(flow, cast("ClusterAdmin", source), cast("ClusterAdmin", target), cast("MapStore", maps))
+    known = TranslatedGroupOffset(COPY, TargetOffset(there), False, by_syncs=True)
+    vars(reader.translator).update(translate_offset=lambda *_: known, past_copies=lambda *_: None)
+    vars(reader)["copied_up_to"] = lambda *_: SourceOffset(1201)
+    vars(reader._proofs)["_history_there"] = syncs
+    last = [] if checkpoint is None else [Checkpoint(SHOP, *COPY, *map(SourceOffset, checkpoint))]  # type: ignore[arg-type]
+    vars(reader._proofs)["read_checkpoints"] = lambda: iter(last)
+    found = reader.read_places({SHOP: source.committed}, {P0: 1201})
+    assert reader.read_places({SHOP: source.committed}, {P0: 1201}, last) == found
+    return found[SHOP, P0]
+
+
+def reports(seen: MovedGroups) -> tuple[Any, ...]:
+    """The result of the only offset, its place, and the records that the group skips and repeats."""
+    (row,) = group_data(seen, judge(seen), {})["groups"]["shop"]["offsets"]
+    return row["result"], row["to_offset"], row["skips"], row["repeats"], row["why"]
+
+
+@pytest.mark.parametrize(
+    ("by_map", "past", "place", "exact"),
+    [
+        (Translation(TargetOffset(30), True), None, 30, True),
+        (Translation(TargetOffset(10), False), TargetOffset(40), 20, False),
+        (Translation(TargetOffset(30), False), TargetOffset(40), 30, False),
+        # The checkpoint is of an earlier log.
+        (Translation(TargetOffset(10), False), TargetOffset(15), 10, False),
+        (Translation(TargetOffset(0), False, "start"), None, 0, False),
+        (None, None, 20, False),
+    ],
+)
+def test_a_lost_source_leaves_its_groups_at_their_last_checkpoint_by_the_map_on_the_target(
+    by_map: Translation[TargetOffset] | None, past: TargetOffset | None, place: int, exact: bool
+) -> None:
+    source, target = ScriptedGroups("a", 0), ScriptedGroups("b", 0)
+    target.committed = {}
+    target.log = {COPY: (0, 50), P0: (0, 5)}
+    groups = facts(source, target)
+    groups._policy = DefaultReplicationPolicy()
+    vars(groups)["_forward"] = SimpleNamespace(
+        refresh_maps=lambda: None, by_map=lambda *_: by_map, past_copies=lambda *_: past
+    )
+    last = Checkpoint(SHOP, *COPY, SourceOffset(35), TargetOffset(20))
+    vars(groups._proofs)["read_checkpoints"] = lambda: iter([last])
+    seen = groups.by_checkpoints([MovedTopic(ORDERS, COPY.topic, 1, ORDERS)], {})
+    assert source.asked == []
+    (one,) = seen.offsets
+    assert (one.source, one.offset, one.there, one.exact) == (P0, 35, place, exact)
+    result, _, skips, repeats, why = reports(seen)
+    assert (result, skips, repeats) == ("committed", 0, 50 - place)
+    assert why.startswith(f"the last checkpoint is of 35, and on the target the group continues at {place}: it repeats")
+
+
+def test_copies_of_mirror_maker_are_translated_as_in_an_audit() -> None:
+    syncs = Syncs((0, 0), (404, 404), (606, 606), (707, 707), (808, 808), (1000, 1000))
+    seen = copied_by_mirror_maker(800, 405, syncs, present=607)
+    doubt = "offset 800 has no exact translation: the group would repeat some, up to 100 records"
+    assert reports(seen) == ("committed", 708, 0, 100, doubt)
+    # The same group, which is still to be moved.
+    place = place_before_a_move(800, 405, syncs)
+    assert (place.offset, place.exact, place.past) == (708, False, 808)
+    # Only the place of a group that is further is a place that it would skip from.
+    result, there, _, _, why = reports(copied_by_mirror_maker(800, 405, syncs, present=900))
+    assert (result, there) == ("ahead", 708)
+    assert why == (
+        "on the target the group continues at 900, and its position there is 708 to 808: it would skip 92 to 192 "
+        "records, unless it has read them there"
+    )
+    # A group at an offset sync has an exact place.
+    assert reports(copied_by_mirror_maker(808, 405, syncs, present=607)) == ("committed", 808, 0, 0, "")
+    assert place_before_a_move(808, 405, syncs)[1:3] == (808, True)
+    assert reports(copied_by_mirror_maker(809, 405, syncs, present=607)) == ("committed", 809, 0, 0, "")
+
+
+def test_a_restart_of_mirror_maker_that_copied_again_moves_no_group_further() -> None:
+    # By the syncs that MirrorMaker 2 keeps, only the second copy counts; the task may have ended before record 800.
+    syncs = Syncs((0, 0), (404, 404), (1000, 1000), (700, 1001), (1101, 1200))
+    seen = copied_by_mirror_maker(800, 1002, syncs)
+    assert reports(seen)[:3] == ("committed", 405, 0)
+    assert place_before_a_move(800, 1002, syncs).offset == 405
+
+
+def test_a_group_ahead_of_a_flow_that_is_behind_repeats_an_unknown_number() -> None:
+    seen = copied_by_mirror_maker(1150, 405, Syncs((0, 0), (1000, 1000)), copied=1100)
+    assert reports(seen)[:4] == ("committed", 1001, 0, None)
+    assert reports(copied_by_mirror_maker(1150, 405, Syncs((0, 0), (1000, 1000))))[:4] == ("committed", 1001, 0, 200)
+
+
+def test_an_own_commit_of_mirror_maker_is_not_called_ahead() -> None:
+    # A record is missing somewhere between the offset syncs.
+    syncs = Syncs((0, 0), (404, 404), (1000, 999), (1100, 1099))
+    seen = copied_by_mirror_maker(800, 405, syncs, present=607, checkpoint=(800, 607))
+    result, there, skips, _, why = reports(seen)
+    assert (result, there, skips) == ("there", 607, 0)
+    assert why == "offset 800 has no exact translation: the group would repeat some, up to 392 records"
+    assert place_before_a_move(800, 405, syncs, (800, 607))[1:3] == (607, False)
+    # A checkpoint of a later offset, of which the group went back, tells nothing.
+    assert reports(copied_by_mirror_maker(800, 405, syncs, checkpoint=(801, 607)))[:2] == ("committed", 405)
+    # Nor do checkpoints of a log that was longer, or past the copy of a later record.
+    assert reports(copied_by_mirror_maker(800, 405, syncs, checkpoint=(800, 5000)))[:2] == ("committed", 405)
+    assert reports(copied_by_mirror_maker(800, 405, syncs, checkpoint=(800, 1000)))[:2] == ("committed", 405)
+
+
+def test_a_position_beyond_an_inexact_place_only_may_skip_records() -> None:
+    why = reports(copied_by_mirror_maker(800, 405, Syncs(refused=True), present=607))[-1]
+    assert why == (
+        "on the target the group continues at 607, and its position there is 405 or later: it may skip up to 202 "
+        "records"
+    )
+
+
+@pytest.mark.parametrize(("offset", "there", "exact"), [(404, 404, True), (405, 405, True), (607, 405, False)])
+def test_the_way_back_of_copies_of_mirror_maker_is_as_near(offset: int, there: int, exact: bool) -> None:
+    source, target = ScriptedGroups("b", offset), ScriptedGroups("a", 700)
+    source.committed = {TopicPartition(TopicName("a.orders"), 0): CommittedOffset(offset, "")}
+    target.log = {P0: (0, 1201)}
+    flow = replace(facts(source, target)._flow, source=Alias("b"), target=Alias("a"), policy="default")
+    back = replace(flow, source=Alias("a"), target=Alias("b"))
+    groups = SwitchoverGroups(flow, back, cast("ClusterAdmin", source), cast("ClusterAdmin", target), flow)
+    vars(groups)["_moves"] = SimpleNamespace(read=dict)
+    vars(groups)["_back"] = Known(0, 0, 0, before=1)
+    vars(groups._proofs)["_history_back"] = Syncs((0, 0), (404, 404), (1000, 1000))
+    seen = groups.read_groups([], {}, {}, {})
+    assert [(one.target, one.there, one.exact, one.present) for one in seen.offsets] == [(P0, there, exact, 700)]
+
+
+@pytest.mark.parametrize(
+    ("offset", "there", "exact"),
+    [
+        (30, 40, True),  # By the first move, before anything came back.
+        (130, 135, True),  # Came from there.
+        (170, 175, True),  # The same, and the flow knows of it only what is before.
+        (230, 245, True),  # Written here since.
+        (290, 260, False),  # Neither is exact: the furthest.
+        (300, 999, True),  # The end of both.
+    ],
+)
+def test_after_several_moves_each_flow_translates_what_it_copied(offset: int, there: int, exact: bool) -> None:
+    source, target = ScriptedGroups("a", offset), ScriptedGroups("b", 0)
+    groups = facts(source, target)
+    vars(groups)["_forward"] = Translators(Known(0, 100, 10), Known(200, 250, 15, before=260))
+    vars(groups)["_back"] = Translators(Known(120, 200, 5, before=150))
+    topic = MovedTopic(ORDERS, ORDERS, 1, ORDERS)
+    (one,) = groups.read_groups([topic], {P0: 300}, {P0: 999}, {P0: 200}).offsets
+    assert (one.there, one.exact) == (there, exact)
