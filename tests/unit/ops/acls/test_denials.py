@@ -11,7 +11,7 @@ import pytest
 from ruamel.yaml import YAML
 from typer.testing import CliRunner
 
-from tests.unit.ops.acls.test_acls import HIDDEN, LOGIN, Answers, acl, right, write
+from tests.unit.ops.acls.scripted_acls import HIDDEN, LOGIN, Answers, acl, right, write
 from twinlog.cli.main import app
 from twinlog.errors import RefusedError
 from twinlog.model.acls import Acl, AclOperation, AclPermissionType, PatternType, TopicAcl

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from tests.unit.ops.acls.test_acls import LOGIN, flows, write
+from tests.unit.ops.acls.scripted_acls import LOGIN, flows, write
 from twinlog.cli.main import app
 from twinlog.model.acls import Acl, AclIndex
 from twinlog.ops.acls.needs import needed_rights, rights_of_mirror_maker, withdrawn_rights
