@@ -14,7 +14,8 @@ from tests.unit.ops.switchover.scripted import Brokers, Kill, ScriptedJournal, S
 from tests.unit.worker.test_driver_report import SETTINGS
 from twinlog.console.flow_files import FlowsOfFile
 from twinlog.errors import RequestError
-from twinlog.mirror.groups.safe_move import MoveFacts, judge
+from twinlog.mirror.groups.move_facts import MoveFacts
+from twinlog.mirror.groups.safe_move import judge
 from twinlog.model.held import HeldPartition
 from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.ops.connectors.rest import Access, ConnectRest

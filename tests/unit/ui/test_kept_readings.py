@@ -11,7 +11,7 @@ from tests.unit.ops.status.test_command import REPORTED
 from tests.unit.ui.browser import Browser
 from tests.unit.ui.fakes import FLOW, FakeSources, group
 from twinlog.errors import ClusterError
-from twinlog.mirror.groups.safe_move import MoveFacts
+from twinlog.mirror.groups.move_facts import MoveFacts
 from twinlog.model.types import GroupId, SourceOffset, TargetOffset
 from twinlog.ops.groups.checkpoint_history import GroupSyncEvent
 from twinlog.ops.groups.reader import GroupsSnapshot

@@ -15,7 +15,8 @@ from twinlog.kafka.record.last_records import LastRecords, taken
 from twinlog.kafka.retry import LOOK_CONNECT_S
 from twinlog.message_ids import told
 from twinlog.mirror.groups.followed_groups import group_refusal
-from twinlog.mirror.groups.safe_move import MoveFacts, MoveVerdict, Obstacle, Reason, group_is_safe, judge
+from twinlog.mirror.groups.move_facts import MoveFacts
+from twinlog.mirror.groups.safe_move import MoveVerdict, Obstacle, Reason, group_is_safe, judge
 from twinlog.mirror.offsets.map_store import MapStore
 from twinlog.mirror.offsets.position_store import PositionsOfAll
 from twinlog.mirror.records import Checkpoint, decode_checkpoint

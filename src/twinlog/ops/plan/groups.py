@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from twinlog.mirror.groups.followed_groups import WITHOUT_TOPIC, accepted_offsets, choose_groups
 from twinlog.mirror.groups.group_sync import in_use
-from twinlog.mirror.groups.safe_move import MoveFacts, Obstacle, Reason, judge
+from twinlog.mirror.groups.move_facts import MoveFacts
+from twinlog.mirror.groups.safe_move import Obstacle, Reason, judge
 from twinlog.mirror.topology.filters import DefaultGroupFilter
 from twinlog.model.groups import CommittedOffset
 from twinlog.model.topics import listed

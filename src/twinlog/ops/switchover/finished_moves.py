@@ -13,7 +13,7 @@ from twinlog.errors import RefusedError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.consumer.topic_reader import TopicReader
 from twinlog.kafka.record.last_records import LastRecords, taken
-from twinlog.mirror.groups.safe_move import GroupMove
+from twinlog.mirror.groups.move_facts import GroupMove
 from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.ops.switchover.journal import TOPIC, JournalEntries, read_all_waves
 from twinlog.ops.switchover.model import SwitchoverState

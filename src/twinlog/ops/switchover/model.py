@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from twinlog.errors import TwinlogError
-from twinlog.mirror.groups.safe_move import GroupMove
+from twinlog.mirror.groups.move_facts import GroupMove
 from twinlog.model.types import Alias, TopicName, TopicPartition
 
 Data = dict[str, Any]

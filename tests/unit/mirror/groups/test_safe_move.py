@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from twinlog.mirror.groups.safe_move import GroupMove, MoveFacts, MoveVerdict, Obstacle, group_is_safe, judge
+from twinlog.mirror.groups.move_facts import GroupMove, MoveFacts
+from twinlog.mirror.groups.safe_move import MoveVerdict, Obstacle, group_is_safe, judge
 from twinlog.model.types import TopicPartition
 
 HERE, THERE = TopicPartition("orders", 3), TopicPartition("east.orders", 3)

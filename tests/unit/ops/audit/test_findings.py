@@ -16,7 +16,7 @@ from tests.unit.ops.groups.test_groups import group, seen
 from tests.unit.worker.test_driver_report import SETTINGS
 from twinlog.cli.main import app
 from twinlog.clock import SYSTEM
-from twinlog.mirror.groups.safe_move import GroupMove, MoveFacts
+from twinlog.mirror.groups.move_facts import GroupMove, MoveFacts
 from twinlog.mirror.offsets.sync_history import PartitionSyncs, SyncHistory
 from twinlog.mirror.topology.filters import DefaultTopicFilter
 from twinlog.mistakes import ConfigWarning, MistakeKind

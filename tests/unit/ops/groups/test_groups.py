@@ -19,7 +19,8 @@ from tests.unit.worker.test_driver_report import SETTINGS
 from twinlog.cli.main import app
 from twinlog.errors import ClusterError, RefusedError, TwinlogError
 from twinlog.kafka.admin.cluster import ClusterAdmin
-from twinlog.mirror.groups.safe_move import MoveFacts, judge
+from twinlog.mirror.groups.move_facts import MoveFacts
+from twinlog.mirror.groups.safe_move import judge
 from twinlog.ops.groups import reader as groups
 from twinlog.ops.groups.command import flow_json, lines, missing, summary, wait_until_done
 from twinlog.ops.groups.reader import GroupPartitionStatus, GroupsSnapshot, GroupStatus, followers

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from tests.unit.worker.topics.test_topic_conflicts import flow
-from twinlog.mirror.groups.safe_move import GroupMove
+from twinlog.mirror.groups.move_facts import GroupMove
 from twinlog.mirror.topology.filters import DefaultGroupFilter
 from twinlog.model.groups import CommittedOffset, GroupListing
 from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicName, TopicPartition

@@ -18,7 +18,8 @@ from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.record.last_records import KeptRecord, LastRecords
 from twinlog.mirror.groups import group_offsets
 from twinlog.mirror.groups.group_offsets import TranslatedGroupOffset
-from twinlog.mirror.groups.safe_move import GroupMove, Obstacle
+from twinlog.mirror.groups.move_facts import GroupMove
+from twinlog.mirror.groups.safe_move import Obstacle
 from twinlog.mirror.records import Checkpoint
 from twinlog.mirror.topology.filters import DefaultTopicFilter
 from twinlog.model.groups import CommittedOffset, GroupListing, GroupMember, GroupMembers, GroupOffsets

@@ -8,7 +8,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from twinlog.errors import ClusterError
-from twinlog.mirror.groups.safe_move import MoveFacts, MoveVerdict
+from twinlog.mirror.groups.move_facts import MoveFacts
+from twinlog.mirror.groups.safe_move import MoveVerdict
 from twinlog.mirror.groups.safe_move import judge as judge_move
 from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicPartition
 from twinlog.ops.switchover.journal import Offsets, from_json
