@@ -21,6 +21,9 @@ CONNECT_PROTOCOL = "connect"
 GROUPS_TOPIC = TopicName("__consumer_offsets")
 """The topic in which brokers keep groups: the leader of a group's partition coordinates the group."""
 
+MEMBERLESS = frozenset({"", "Empty", "Dead"})
+"""The states of groups that lack members (Kafka class ConsumerGroupState); an unlisted group has an empty state."""
+
 
 class GroupListing(NamedTuple):
     """A group in the list of its coordinator.

@@ -22,7 +22,7 @@ from twinlog.kafka.record.last_records import KeptRecord, LastRecords, taken
 from twinlog.kafka.retry import MOVING_COORDINATOR
 from twinlog.mirror.offsets.syncs import OffsetSync, decode_offset_sync
 from twinlog.model.amounts import counted
-from twinlog.model.groups import GroupListing, GroupOffsets
+from twinlog.model.groups import MEMBERLESS, GroupListing, GroupOffsets
 from twinlog.model.types import GroupId, TopicName, TopicPartition
 from twinlog.settings.flow import FlowSettings
 
@@ -94,7 +94,7 @@ class ClusterGroups:
         return self.listed[group].state or None if group in self.listed else None
 
     def active(self, group: GroupId) -> bool:
-        return group in self.listed and self.listed[group].state not in ("Empty", "Dead", "")
+        return group in self.listed and self.listed[group].state not in MEMBERLESS
 
     def other_kind(self, group: GroupId) -> str | None:
         """The kind of a group that is unable to commit offsets, for example a share group; None for consumer groups."""

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from twinlog.model.groups import MEMBERLESS
 from twinlog.model.topics import listed
 from twinlog.ops.switchover.journal import JournalEntries, StepPhase, SwitchoverRun
 from twinlog.ops.switchover.model import Data, FenceMethod, MovedTopic, SwitchoverKind, SwitchoverState
@@ -14,7 +15,6 @@ from twinlog.ops.switchover.steps.group_step import REFUSED
 from twinlog.ops.switchover.steps.step import topics_of
 from twinlog.ops.switchover.steps.steps import ORDER, STEPS
 
-_EMPTY = ("", "Empty", "Dead")
 _LAST = "open"
 """After this step producers may resume."""
 
@@ -210,7 +210,7 @@ def _group(one: Data) -> Data:
         **one,
         "skipped": _sum(offset.get("skips") for offset in offsets) if known else None,
         "repeated": _sum(offset.get("repeats") for offset in offsets) if known else None,
-        "members_on_source": one["state"] not in _EMPTY,
+        "members_on_source": one["state"] not in MEMBERLESS,
     }
 
 

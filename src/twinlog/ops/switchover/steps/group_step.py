@@ -11,6 +11,7 @@ from twinlog.errors import ClusterError
 from twinlog.mirror.groups.move_facts import MoveFacts
 from twinlog.mirror.groups.safe_move import MoveVerdict
 from twinlog.mirror.groups.safe_move import judge as judge_move
+from twinlog.model.groups import MEMBERLESS
 from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicPartition
 from twinlog.ops.switchover.journal import Offsets, from_json
 from twinlog.ops.switchover.model import (
@@ -29,8 +30,6 @@ place is unknown, or the target refused the offset."""
 
 MOVED = "moved"
 """The result of an offset that an earlier run committed, and from which the group has read on on the target."""
-
-_EMPTY = frozenset({"", "Empty", "Dead"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +54,7 @@ def _result(one: GroupOffset, seen: MovedGroups) -> str:
         return UNKNOWN
     if one.present is not None and one.present >= one.there:
         return THERE if one.present == one.there else AHEAD
-    return COMMITTED if seen.target_states.get(one.group, "") in _EMPTY else IN_USE
+    return COMMITTED if seen.target_states.get(one.group, "") in MEMBERLESS else IN_USE
 
 
 def began(world: SwitchoverClusters) -> Offsets:
@@ -135,8 +134,8 @@ def facts_of(offset: GroupOffset, seen: MovedGroups, stands: int | None) -> Move
         past_copies=None if offset.past_copies is None else TargetOffset(offset.past_copies),
         checkpoint_source=SourceOffset(offset.offset),
         target_committed=None if stands is None else TargetOffset(stands),
-        active_on_source=seen.source_states.get(offset.group, "") not in _EMPTY,
-        active_on_target=seen.target_states.get(offset.group, "") not in _EMPTY,
+        active_on_source=seen.source_states.get(offset.group, "") not in MEMBERLESS,
+        active_on_target=seen.target_states.get(offset.group, "") not in MEMBERLESS,
         target_end=None if offset.target_end is None else TargetOffset(offset.target_end),
         source_answers=seen.source_answers,
         move=offset.move,
