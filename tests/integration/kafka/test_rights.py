@@ -201,7 +201,7 @@ def test_a_right_that_is_granted_while_the_flow_runs_is_enough(
     guarded: Clusters, new_name: Callable[[str], str], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One topic that may not be mirrored yet keeps none of the others."""
-    monkeypatch.setattr("twinlog.worker.topics.topic_refresh.REFUSED", RetryPolicy(0.2, 0.2))
+    monkeypatch.setattr("twinlog.worker.topics.refused_topics.REFUSED", RetryPolicy(0.2, 0.2))
     source, target = guarded
     now, later = new_name("t"), new_name("t")
     for topic in (now, later):

@@ -104,6 +104,7 @@ def wait_for_copies(source: KafkaCluster, target: KafkaCluster, topic: str) -> N
     wait_for(lambda: offsets(target, topic) == offsets(source, topic), 60, f"{target.name} has the copies")
 
 
+@pytest.mark.scenario
 def test_there_and_back_and_there_again(
     pair: tuple[KafkaCluster, KafkaCluster], commands: FencedPair, topic_name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
