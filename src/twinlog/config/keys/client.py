@@ -249,7 +249,7 @@ PRODUCER_KEYS = (
     _producer_setting(
         "linger.ms",
         LONG,
-        "Single records in quick succession wait for each other for a third of these milliseconds, which saves "
+        "Single records in quick succession wait for each other for two thirds of these milliseconds, which saves "
         "requests; 0 sends each record at once.",
         minimum=0,
     ),

@@ -33,7 +33,7 @@ def test_batches_that_come_fast_wait_for_each_other() -> None:
 
 
 def test_batches_that_would_wait_alone_do_not() -> None:
-    assert paused(FetchPacer(5), every_s=0.002) == set()
+    assert paused(FetchPacer(5), every_s=0.004) == set()
 
 
 def test_several_in_each_answer_count_one_by_one() -> None:
@@ -88,7 +88,7 @@ def requests(here: World, records: int, every_s: float) -> tuple[int, int]:
     return here.source.asked[FETCH], here.target.asked[PRODUCE]
 
 
-@pytest.mark.parametrize(("linger_ms", "least", "most"), [(5, 400, 600), (0, 950, 1_050)])
+@pytest.mark.parametrize(("linger_ms", "least", "most"), [(5, 200, 350), (0, 950, 1_050)])
 def test_a_thousand_a_second_share_requests_unless_linger_is_0(linger_ms: int, least: int, most: int) -> None:
     with world(producer={"linger_ms": linger_ms}) as here:
         fetches, appends = requests(here, 1_000, 0.001)
