@@ -347,16 +347,10 @@ class SwitchoverGroups:
 
     def _why_refused(self, group: GroupId, where: TopicPartition, code: int) -> str:
         alias = self._target.alias
-        lacking = (
-            {
-                Code.TOPIC_AUTHORIZATION_FAILED: f"topic {where.topic}",
-                Code.GROUP_AUTHORIZATION_FAILED: f"group {group}",
-            }.get(Code(code))
-            if code in set(Code)
-            else None
-        )
-        if lacking is not None:
-            return lacks_read(self._target, lacking)
+        if code == Code.TOPIC_AUTHORIZATION_FAILED:
+            return lacks_read(self._target, f"topic {where.topic}")
+        if code == Code.GROUP_AUTHORIZATION_FAILED:
+            return lacks_read(self._target, f"group {group}")
         if code in _IN_USE:
             return f"the group has got members on {alias}"
         return f"{alias} answered: {error_codes.explain(code)}"

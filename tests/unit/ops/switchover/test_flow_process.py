@@ -4,19 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from harness.virtual.cluster import VirtualCluster
-from harness.virtual.loop import VirtualLoop, virtual_loop
+from tests.unit.ops.switchover.reported import reported_target
 from tests.unit.ops.switchover.test_preflight import GOOD, problems
 from tests.unit.worker.topics.test_topic_conflicts import flow
-from twinlog.kafka.admin.cluster import ClusterAdmin
-from twinlog.kafka.record.builder import encode_batch, record_body
-from twinlog.kafka.record.stamp import stamp
 from twinlog.model.types import TopicName
 from twinlog.ops.status.last_report import LastReportReader
 from twinlog.ops.status.state import STALE_S
 from twinlog.ops.switchover.flow_process import FlowProcesses
-from twinlog.settings.flow import ClientSettings
-from twinlog.worker.status.report import DriverReport, TopicProgress, encode_report
+from twinlog.worker.status.report import DriverReport, TopicProgress
 
 FLOW = flow("s", "w", "default")
 NOW_MS = 1_000_000
@@ -25,7 +20,6 @@ RUNS = DriverReport(
 )
 ELSEWHERE = replace(RUNS, process="host-2", group="s-mm2-twinlog")
 PAYS = TopicName("pays")
-PROGRESS = "mm2-twinlog-progress.s.internal"
 
 
 def processes(own: DriverReport | None = None, other: DriverReport | None = None, wave: str = "") -> FlowProcesses:
@@ -65,20 +59,10 @@ def test_a_mismatch_is_an_obstacle_in_place_of_the_missing_process() -> None:
 
 
 def test_only_fresh_reports_of_running_processes_count() -> None:
-    with virtual_loop(1) as loop:
-        target = VirtualCluster(loop, "w")
-        target.create(PROGRESS)
-        admin = ClusterAdmin("w", ClientSettings(target.bootstrap), VirtualLoop(loop.world))
-        try:
-            admin.connect(5.0)
-            reader = LastReportReader(FLOW, admin)
-            for report in (RUNS, ELSEWHERE):
-                batch = encode_batch([(NOW_MS, record_body(b"driver s->w", encode_report(report, 100_000), ()))])
-                stamp(batch, -1, -1, -1)
-                target.log(PROGRESS).append(bytes(batch))
-                target.news()
-                assert reader.read_report() == RUNS
-            assert FlowProcesses.at(reader, NOW_MS, FLOW) == processes(RUNS, ELSEWHERE)
-            assert FlowProcesses.at(reader, NOW_MS + int(STALE_S * 1000), FLOW) == processes()
-        finally:
-            admin.close()
+    with reported_target() as target:
+        reader = LastReportReader(FLOW, target.admin)
+        for report in (RUNS, ELSEWHERE):
+            target.report(report)
+            assert reader.read_report() == RUNS
+        assert FlowProcesses.at(reader, NOW_MS, FLOW) == processes(RUNS, ELSEWHERE)
+        assert FlowProcesses.at(reader, NOW_MS + int(STALE_S * 1000), FLOW) == processes()

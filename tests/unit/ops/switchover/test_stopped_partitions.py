@@ -5,16 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from harness.virtual.cluster import VirtualCluster
-from harness.virtual.loop import VirtualLoop, virtual_loop
 from tests.unit.ops.switchover.machines import A_TO_B, PLANNED, machine
+from tests.unit.ops.switchover.reported import reported_target
 from tests.unit.ops.switchover.scripted import Brokers
 from tests.unit.ops.switchover.test_preflight import GOOD, ORDERS, P0, problems
 from tests.unit.ui.fakes import HELD
 from tests.unit.worker.topics.test_topic_conflicts import flow
-from twinlog.kafka.admin.cluster import ClusterAdmin
-from twinlog.kafka.record.builder import encode_batch, record_body
-from twinlog.kafka.record.stamp import stamp
 from twinlog.model.held import HeldPartition
 from twinlog.model.types import SourceOffset, TopicName, TopicPartition
 from twinlog.ops.switchover.model import CopiedPosition, SourceEnd, SwitchoverKind
@@ -27,7 +23,6 @@ from twinlog.ops.switchover.stopped_partitions import (
     StoppedPartitionsReader,
     passed_ranges,
 )
-from twinlog.settings.flow import ClientSettings
 from twinlog.worker.control.journal import ControlJournal
 from twinlog.worker.control.model import (
     CommandOutcome,
@@ -37,9 +32,8 @@ from twinlog.worker.control.model import (
     TopicCommand,
     TopicVerb,
 )
-from twinlog.worker.status.report import DriverReport, encode_report
+from twinlog.worker.status.report import DriverReport
 
-PROGRESS = "mm2-twinlog-progress.s.internal"
 SEVEN = SourceOffset(7)
 AT_SEVEN = replace(HELD, partition=0, source_offset=SEVEN, resume_at=SourceOffset(9))
 """The partition of `GOOD`, which ends at 10 and is copied up to 7."""
@@ -160,31 +154,19 @@ def test_the_steps_show_the_partition_that_they_wait_for() -> None:
 def test_the_report_and_the_pauses_are_read_from_the_target() -> None:
     orders = [TopicPartition(TopicName("orders"), number) for number in range(3)]
     settings = flow("s", "w", "default")
-    with virtual_loop(1) as loop:
-        target = VirtualCluster(loop, "w")
-        target.create(PROGRESS)
-        admin = ClusterAdmin("w", ClientSettings(target.bootstrap), VirtualLoop(loop.world))
-        try:
-            admin.connect(5.0)
-            reader = StoppedPartitionsReader(settings, admin)
-            assert reader.read_stopped(orders) == StoppedPartitions(reported=False, flow="s:w")
+    with reported_target() as target:
+        reader = StoppedPartitionsReader(settings, target.admin)
+        assert reader.read_stopped(orders) == StoppedPartitions(reported=False, flow="s:w")
 
-            at_ms = int(loop.clock.wall() * 1000)
-            report = DriverReport("s->w", "host-1", at_ms, at_ms, "running", held=4, held_partitions=(AT_SEVEN,))
-            value = encode_report(report, 100_000)
-            batch = encode_batch([(at_ms, record_body(b"driver s->w", value, ()))])
-            stamp(batch, -1, -1, -1)
-            target.log(PROGRESS).append(bytes(batch))
-            target.news()
-            pause = TopicCommand("id-1", TopicVerb.PAUSE, (PartitionSelector("orders", (2,)),), by="x")
-            journal = ControlJournal(settings, admin)
-            journal.write_command(pause)
-            gap = outcome(TopicVerb.ACCEPT_GAP, 2, 5, 3)
-            asked = journal.write_command(gap.command)
-            journal.end(journal.record_moves(asked, gap.moves or ()), CommandState.APPLIED, "host-1")
-            passed = (PassedRange(P0, TopicVerb.ACCEPT_GAP, SourceOffset(2), SourceOffset(5)),)
-            assert reader.read_stopped(orders) == StoppedPartitions(
-                (AT_SEVEN,), 3, frozenset({orders[2]}), flow="s:w", passed=passed
-            )
-        finally:
-            admin.close()
+        at_ms = int(target.loop.clock.wall() * 1000)
+        target.report(DriverReport("s->w", "host-1", at_ms, at_ms, "running", held=4, held_partitions=(AT_SEVEN,)))
+        pause = TopicCommand("id-1", TopicVerb.PAUSE, (PartitionSelector("orders", (2,)),), by="x")
+        journal = ControlJournal(settings, target.admin)
+        journal.write_command(pause)
+        gap = outcome(TopicVerb.ACCEPT_GAP, 2, 5, 3)
+        asked = journal.write_command(gap.command)
+        journal.end(journal.record_moves(asked, gap.moves or ()), CommandState.APPLIED, "host-1")
+        passed = (PassedRange(P0, TopicVerb.ACCEPT_GAP, SourceOffset(2), SourceOffset(5)),)
+        assert reader.read_stopped(orders) == StoppedPartitions(
+            (AT_SEVEN,), 3, frozenset({orders[2]}), flow="s:w", passed=passed
+        )
