@@ -178,9 +178,8 @@ class SwitchoverConductor:
             machine = claim_machine(clusters, show, take_over=request.take_over, clock=self._clock)
             try:
                 entries = carry_out(machine, request.mode, request.options)
-                if request.mode is SwitchoverMode.RUN:
-                    failed = report(entries, ACTIONS)["failed"]
-                    made.trouble = "; ".join(with_id(line, "TW-SWITCH-20") for line in failed) or None
+                failed = report(entries, ACTIONS).get("failed", [])
+                made.trouble = "; ".join(with_id(line, "TW-SWITCH-20") for line in failed) or None
             except StopAskedError:
                 stopped = True
                 carry_out(machine, SwitchoverMode.ABORT, request.options)

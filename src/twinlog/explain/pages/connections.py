@@ -207,7 +207,10 @@ _AUTH = Area(
     about="A cluster or a token server refuses the login of twinlog.",
     look=(
         "twinlog status mm2.properties",
-        "kafka-configs.sh --bootstrap-server HOST:PORT --describe --entity-type users --entity-name USER",
+        (
+            "kafka-configs.sh --bootstrap-server HOST:PORT --command-config client.properties "
+            "--describe --entity-type users --entity-name USER"
+        ),
     ),
     escalate="Give the line to the team that operates the logins of the cluster.",
     messages=(
@@ -240,7 +243,7 @@ _RIGHT = Area(
     title="Permissions",
     about="The line names the principal, the operation and the resource of the missing permission.",
     look=(
-        "kafka-acls.sh --bootstrap-server HOST:PORT --list --principal User:USER",
+        "kafka-acls.sh --bootstrap-server HOST:PORT --command-config client.properties --list --principal User:USER",
         "twinlog acls mm2.properties --missing",
     ),
     escalate="Give the output to the team that grants permissions on the cluster.",

@@ -193,7 +193,12 @@ _WAIT = Area(
             ),
             impact="Records are copied later.",
             mend="Raise `consumer_byte_rate`, `producer_byte_rate` or `request_percentage` for the login or client id.",
-            look=("kafka-configs.sh --bootstrap-server HOST:PORT --describe --entity-type users",),
+            look=(
+                (
+                    "kafka-configs.sh --bootstrap-server HOST:PORT --command-config client.properties "
+                    "--describe --entity-type users"
+                ),
+            ),
         ),
         Message(
             "TW-WAIT-08",

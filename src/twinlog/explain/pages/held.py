@@ -173,9 +173,9 @@ _RECORD = Area(
             ),
             mend=(
                 "Raise `max.message.bytes` of the remote topic to the bytes in the line or more: `kafka-configs.sh "
-                "--bootstrap-server HOST:PORT --alter --topic east.T --add-config max.message.bytes=N`. If the sync of "
-                "settings resets the value, raise `max.message.bytes` of the source topic. Or choose [another "
-                "policy](held.md#policies)."
+                "--bootstrap-server HOST:PORT --command-config client.properties --alter --topic east.T --add-config "
+                "max.message.bytes=N`. If the sync of settings resets the value, raise `max.message.bytes` of the "
+                "source topic. Or choose [another policy](held.md#policies)."
             ),
         ),
         Message(

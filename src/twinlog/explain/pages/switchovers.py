@@ -266,5 +266,23 @@ SWITCH = Area(
             ),
             look=("twinlog acls mm2.properties --for switchover --missing",),
         ),
+        Message(
+            "TW-SWITCH-21",
+            "A fence stays after its release",
+            "error",
+            lines=(
+                "`fence of DENY WRITE User:* on TOPICS stays, it was set by hand or by an earlier switchover: ...`",
+                "`fence of DENY WRITE User:* on TOPICS stays, it is the fence of wave NAME of switchover ...`",
+            ),
+            meaning=(
+                "`--release` removes the ACLs of its own switchover. Another ACL keeps producers from the topics: an "
+                "administrator created the ACL, or a switchover whose journal was deleted."
+            ),
+            impact="Producers of the topics in the line stay refused on the source.",
+            mend="Run the command in the line, and `--release` a second time.",
+            look=(
+                "kafka-acls.sh --bootstrap-server HOST:PORT --command-config client.properties --list --topic TOPIC",
+            ),
+        ),
     ),
 )

@@ -35,6 +35,7 @@ from twinlog.ops.switchover.fencing import (
 from twinlog.ops.switchover.flow_process import FlowProcesses, has_members, is_of_other_program, read_copiers
 from twinlog.ops.switchover.group_facts import SwitchoverGroups
 from twinlog.ops.switchover.journal import JournalEntries, TopicJournal
+from twinlog.ops.switchover.lasting_denials import name_lasting_denials
 from twinlog.ops.switchover.model import (
     CopiedPosition,
     Data,
@@ -420,6 +421,14 @@ class LiveClusters:
         if side == "source":
             self._require_source()
         lift_fence(self.source if side == "source" else self.target, plan)
+
+    def find_lasting_denials(self, topics: Collection[MovedTopic]) -> list[str]:
+        self._require_source()
+        self._other_journal.read()
+        acls = self.source.call(describe_acls, self.source.client, ResourceType.TOPIC) or []
+        names = [topic.name for topic in topics]
+        others = self._other_journal.others
+        return name_lasting_denials(acls, names, others, self.ends.source, self.source.client.settings)
 
     def _require_source(self) -> None:
         if self._source_error is not None:

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TypeVar
 
-from twinlog.errors import ClusterError, FencedError, TwinlogError
+from twinlog.errors import ClusterError, FencedError, RefusedError, TwinlogError
 from twinlog.kafka.retry import SWITCHOVER_STEP, retry_in_thread
 from twinlog.message_ids import id_of, with_id, without_id
 from twinlog.ops.switchover.journal import (
@@ -24,8 +24,10 @@ from twinlog.ops.switchover.journal import (
     from_json,
     with_lines,
 )
+from twinlog.ops.switchover.lasting_denials import FENCE_STAYS
 from twinlog.ops.switchover.model import (
     Data,
+    FenceMethod,
     SwitchoverKind,
     SwitchoverOptions,
     SwitchoverState,
@@ -156,23 +158,33 @@ class SwitchoverMachine:
 
     def release_fence(self) -> JournalEntries:
         """Lift the fence of a switchover that is done, for good, or of a switchover whose journal is lost; returns the
-        journal. Raises UnderWayError."""
+        journal, with the denials that stay. Raises UnderWayError, also for denials that no journal names."""
         run = self._journal.entries.run
-        if (run is None or run.state is SwitchoverState.ABORTED) and (
-            left := self._world.read_earlier_journal().fenced
-        ):
+        if run is None or run.state is SwitchoverState.ABORTED:
+            left = self._world.read_earlier_journal().fenced
             context = StepContext(
                 self._world, SwitchoverOptions(SwitchoverKind.PLANNED), self._journal.entries, self._show
             )
-            self._tried("release", lambda _context: self._lift_left(left), context)
-            return self._journal.entries
+            if left:
+                self._tried("release", lambda _context: self._lift_left(left), context)
+            # Without a journal only the ACLs of the source tell of a fence.
+            with suppress(RefusedError):
+                if stays := self._tried("release", self._find_unknown_denials, context):
+                    raise UnderWayError("; ".join(stays), message_id=FENCE_STAYS)
+            if left:
+                return self._journal.entries
         if run is None or run.state is not SwitchoverState.DONE:
             raise UnderWayError(f"switchover {self._world.ends} must be done before its fence can be released")
         self._require_same("from", "to")
         run = self._owned(run)
         context = StepContext(self._world, run.options, self._journal.entries, self._show)
         self._tried("release", lift, context)
-        self._journal.write([JournalLine("release", StepPhase.DONE, JournalEntry(self._world.now_ms(), {}))])
+        found: Data = {}
+        if context.fence is FenceMethod.ACL and self._world.source_answers:
+            found["stays"] = self._tried(
+                "release", lambda context: self._world.find_lasting_denials(context.topics), context
+            )
+        self._journal.write([JournalLine("release", StepPhase.DONE, JournalEntry(self._world.now_ms(), found))])
         return self._journal.entries
 
     def _way_back(self, run: SwitchoverRun) -> str:
@@ -191,6 +203,10 @@ class SwitchoverMachine:
         self._show("release", f"lifts the fence that is noted on {self._world.ends.source}")
         self._world.lift_fence(left, "source")
         self._world.note_fence(None, "source")
+
+    def _find_unknown_denials(self, _context: StepContext) -> list[str]:
+        world = self._world
+        return world.find_lasting_denials(world.list_moving_topics()) if world.source_answers else []
 
     def _lift_late_fence(self, run: SwitchoverRun) -> None:
         """Lift the fence of this process if the process that took over has undone the switchover already: some changes

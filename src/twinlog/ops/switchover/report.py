@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from twinlog.model.groups import MEMBERLESS
 from twinlog.model.topics import listed
 from twinlog.ops.switchover.journal import JournalEntries, StepPhase, SwitchoverRun
+from twinlog.ops.switchover.lasting_denials import FENCE_STAYS
 from twinlog.ops.switchover.model import Data, FenceMethod, MovedTopic, SwitchoverKind, SwitchoverState
 from twinlog.ops.switchover.steps.group_step import REFUSED
 from twinlog.ops.switchover.steps.step import topics_of
@@ -89,7 +90,7 @@ def failed_parts(
     """The parts of a finished switchover that failed, a line for each reason, with the way out.
 
     These are refused commits, groups whose offsets on the source were unreadable, topics that the target refused, and
-    topics of the flow that a repeated command found unmoved.
+    topics of the flow that a repeated command found unmoved; after a release, the denials that stay.
     """
     if run.state is not SwitchoverState.DONE:
         return []
@@ -113,6 +114,7 @@ def failed_parts(
         f"switchover with --wave {topic} on a copy of the file that has topics = {topic}"
         for topic in (entries.done("groups") or {}).get("unmoved", ())
     ]
+    lines += (f"{FENCE_STAYS}: {line}" for line in (entries.done("release") or {}).get("stays", ()))
     created = (entries.done("topics") or {}).get("refused", {})
     return [*lines, *(f"create topic {name} on {target}: {why}" for name, why in created.items())]
 
@@ -293,7 +295,7 @@ def _next(entries: JournalEntries, run: SwitchoverRun, found: Data, actions: Swi
         lines.append(f"producers stay fenced on {source}, until a way back, or {actions.release}")
         if any(topic.keeps_name for topic in topics_of(entries.done("check") or {"topics": []})):
             lines[-1] += f"; {actions.release} comes before flow {target}->{source} runs without a way back"
-    elif found["fence"] != FenceMethod.NONE:
+    elif found["fence"] != FenceMethod.NONE and not (entries.done("release") or {}).get("stays"):
         lines.append(f"keep producers away from {source}: the fence there is lifted")
     return lines
 

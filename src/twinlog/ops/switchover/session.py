@@ -142,7 +142,7 @@ def print_report(entries: JournalEntries, path: Path | None, output: DataFormat,
 
 def print_failed_parts(entries: JournalEntries) -> int:
     """Print the parts of a finished switchover that failed, as errors; returns the code of the command."""
-    failed = report(entries)["failed"]
+    failed = report(entries).get("failed", [])
     for line in failed:
         print_error(with_id(line, "TW-SWITCH-20"))
     return FOUND if failed else 0
@@ -298,7 +298,7 @@ def _act(clusters: LiveClusters, asked: SwitchoverArguments) -> int:
     signals.call(lambda number: _interrupted(number, journal))
     entries = carry_out(machine, asked.mode, options)
     print_report(entries, asked.report, asked.output, asked.key)
-    return print_failed_parts(entries) if asked.mode == "run" else 0
+    return print_failed_parts(entries) if asked.mode in {"run", "release"} else 0
 
 
 def _interrupted(number: signal.Signals, journal: TopicJournal) -> None:

@@ -86,6 +86,8 @@ class Brokers:
     shift: int = 1000
     """Target offsets are source offsets and this."""
     fenced: bool = False
+    lasting_denials: tuple[str, ...] = ()
+    """The denials on the source that are no part of its fence, in words."""
     producing: bool = True
     late_writes: int = 0
     """So many looks after the fence a record of a producer that passes it arrives."""
@@ -310,6 +312,12 @@ class ScriptedWorld:
             self.brokers.fenced = False
         self.brokers.lifts.append(side)
         self._kill.afterwards()
+
+    def find_lasting_denials(self, topics: Collection[MovedTopic]) -> list[str]:
+        self._kill.before()
+        self._require("source")
+        assert [topic.name for topic in topics] == ["orders"]
+        return ["its own fence stays"] * self.brokers.fenced + list(self.brokers.lasting_denials)
 
     def open_copies(self, topics: Collection[MovedTopic]) -> None:
         self._kill.before()

@@ -123,6 +123,12 @@ class SwitchoverClusters(Protocol):
     def lift_fence(self, plan: Data, side: Side) -> None:
         """Restore the settings that a fence changed on a cluster."""
 
+    def find_lasting_denials(self, topics: Collection[MovedTopic]) -> list[str]:
+        """The denials that keep all producers from topics of the source now, in words with their removal.
+
+        Raises RefusedError for a login without DESCRIBE on the cluster.
+        """
+
     def open_copies(self, topics: Collection[MovedTopic]) -> None:
         """Lift the fence of the flow (`twinlog.fence.writers`): producers write after the copies of these topics."""
 

@@ -1,0 +1,114 @@
+"""A release looks at the denials that stand after it: only denials of its own fence are gone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.unit.ops.switchover.machines import A_TO_B, PLANNED, machine
+from tests.unit.ops.switchover.scripted import Brokers
+from twinlog.message_ids import told
+from twinlog.model.acls import Acl, AclOperation, AclPermissionType, PatternType, ResourceType, acls_data
+from twinlog.model.types import Alias, TopicName
+from twinlog.ops.switchover.journal import JournalEntries
+from twinlog.ops.switchover.lasting_denials import name_lasting_denials
+from twinlog.ops.switchover.model import Data, FenceMethod, UnderWayError
+from twinlog.ops.switchover.report import report
+from twinlog.ops.switchover.session import print_failed_parts
+from twinlog.settings.flow import ClientSettings
+
+OSLO = Alias("oslo")
+CLIENT = ClientSettings(("oslo:9092",), "twinlog", "SASL_SSL")
+TOPICS = (TopicName("orders"), TopicName("clicks"))
+STAYS = "fence of DENY WRITE User:* on orders stays"
+LIFTED = "keep producers away from a: the fence there is lifted"
+
+
+def deny(topic: str, **changed: object) -> Acl:
+    acl = Acl(ResourceType.TOPIC, topic, "User:*", "*", AclOperation.WRITE, AclPermissionType.DENY)
+    return replace(acl, **changed)  # type: ignore[arg-type]
+
+
+def named(*acls: Acl, others: dict[str, Data] | None = None) -> list[str]:
+    return name_lasting_denials(acls, TOPICS, others or {}, OSLO, CLIENT)
+
+
+def test_denials_that_stay_are_named_with_the_command_that_removes_them() -> None:
+    tool = "kafka-acls.sh --bootstrap-server oslo:9092 --command-config oslo-admin.properties --remove --force"
+    write = f"{tool} --deny-principal 'User:*' --operation Write"
+    why = "it was set by hand or by an earlier switchover: remove it by"
+    names = f"fence of DENY WRITE User:* on clicks, orders stays, {why} {write} --topic clicks --topic orders"
+    prefix = f"fence of DENY WRITE User:* on ord stays, {why} {write} --topic ord --resource-pattern-type prefixed"
+    assert named(deny("orders"), deny("clicks"), deny("ord", pattern=PatternType.PREFIXED)) == [names, prefix]
+    assert "DENY ALL User:* on orders stays" in named(deny("orders", operation=AclOperation.ALL))[0]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        deny("payments"),
+        deny("orders", principal="User:ann"),
+        deny("orders", host="10.0.0.1"),
+        deny("orders", operation=AclOperation.READ),
+        deny("orders", permission=AclPermissionType.ALLOW),
+    ],
+)
+def test_an_acl_that_lets_producers_write_is_no_fence(other: Acl) -> None:
+    assert named(other) == []
+
+
+def test_the_fence_of_another_wave_is_lifted_by_that_wave() -> None:
+    wave = deny("ord", pattern=PatternType.PREFIXED)
+    (line,) = named(wave, others={"wave w of switchover a->b": {"remove": acls_data([wave.of_topic])}})
+    assert line == (
+        "fence of DENY WRITE User:* on ord stays, it is the fence of wave w of switchover a->b: lift it by --release "
+        "of that move"
+    )
+
+
+def test_a_release_that_leaves_a_denial_fails_until_the_denial_is_gone(capsys: pytest.CaptureFixture[str]) -> None:
+    brokers = Brokers(A_TO_B)
+    machine(brokers).run(PLANNED)
+    brokers.lasting_denials = (STAYS,)
+    entries = machine(brokers).release_fence()
+    assert not brokers.fenced
+    found = report(entries)
+    assert found["failed"] == [f"TW-SWITCH-21: {STAYS}"]
+    assert found["failed"][0] in found["next"]
+    assert LIFTED not in found["next"]
+    assert print_failed_parts(entries) == 1
+    assert f"TW-SWITCH-21: {STAYS}" in capsys.readouterr().err
+    brokers.lasting_denials = ()
+    entries = machine(brokers).release_fence()
+    assert report(entries)["next"][-1] == LIFTED
+    assert print_failed_parts(entries) == 0
+
+
+def test_without_a_journal_a_release_names_the_denials_that_it_finds() -> None:
+    brokers = Brokers(A_TO_B, lasting_denials=(STAYS,))
+    with pytest.raises(UnderWayError) as refused:
+        machine(brokers).release_fence()
+    assert told(refused.value) == f"TW-SWITCH-21: {STAYS}"
+    # Its journal is lost, and the source has kept the data to lift its own fence.
+    brokers.fenced, brokers.noted_fence = True, {"restore": "open"}
+    with pytest.raises(UnderWayError, match=rf"^{STAYS[:20]}"):
+        machine(brokers).release_fence()
+    assert not brokers.fenced
+    brokers.lasting_denials = ()
+    with pytest.raises(UnderWayError, match="must be done before its fence can be released"):
+        machine(brokers).release_fence()
+
+
+def test_a_release_without_a_journal_is_done_when_nothing_stays() -> None:
+    brokers = Brokers(A_TO_B, fenced=True, noted_fence={"restore": "open"})
+    entries = machine(brokers).release_fence()
+    assert not brokers.fenced
+    assert (entries, print_failed_parts(entries)) == (JournalEntries(), 0)
+
+
+def test_only_a_fence_by_acls_is_looked_for() -> None:
+    brokers = Brokers(A_TO_B)
+    machine(brokers).run(replace(PLANNED, fence=FenceMethod.QUOTA))
+    brokers.lasting_denials = (STAYS,)
+    assert report(machine(brokers).release_fence())["failed"] == []
