@@ -20,6 +20,7 @@ from twinlog.message_ids import told, with_id
 from twinlog.ops.status.readers import ClustersReader
 from twinlog.ops.switchover.clusters import LiveClusters
 from twinlog.ops.switchover.journal import JournalEntries
+from twinlog.ops.switchover.machine import unchanged
 from twinlog.ops.switchover.model import Data, NotReadyError, SwitchoverKind, SwitchoverOptions, TooLongError
 from twinlog.ops.switchover.report import SwitchoverActions, report
 from twinlog.ops.switchover.session import carry_out, claim_machine, stage
@@ -186,8 +187,7 @@ class SwitchoverConductor:
             except NotReadyError as error:
                 made.problems = error.problems
                 entries = clusters.journal.entries
-                unchanged = entries.done("check") is None
-                found = "nothing was changed" if unchanged else stage(entries)
+                found = "nothing was changed" if unchanged(entries) else stage(entries)
                 made.trouble = f"obstacles were found: {found}"
             if made.undone_by is not None and not stopped:
                 made.trouble = "the undo came too late: producers may write to the target already"

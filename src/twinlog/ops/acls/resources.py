@@ -10,10 +10,9 @@ from twinlog.mirror.topology.filters import DefaultGroupFilter, DefaultTopicFilt
 from twinlog.mirror.topology.plugins import group_filter_of, policy_of, topic_filter_of
 from twinlog.model.acls import CLUSTER_NAME, EVERY_TOPIC, PatternType, ResourceType
 from twinlog.model.groups import GROUPS_TOPIC
-from twinlog.model.topic_names import HEARTBEATS, RELOADS, control_topic
+from twinlog.model.topic_names import HEARTBEATS, RELOADS, SWITCHOVERS, control_topic
 from twinlog.model.types import TopicName
 from twinlog.ops.replay.model import INTO
-from twinlog.ops.switchover.journal import TOPIC as SWITCHOVER
 from twinlog.settings.flow import FlowSettings
 
 MIRROR_TOPICS = "mm2-"
@@ -190,7 +189,7 @@ def offsets_of_groups(_: FlowSettings) -> tuple[Resource, ...]:
 
 def journal(_: FlowSettings) -> tuple[Resource, ...]:
     """The journal of a switchover."""
-    return _topic(SWITCHOVER)
+    return _topic(SWITCHOVERS)
 
 
 def reads_way_back(flow: FlowSettings) -> bool:

@@ -28,6 +28,7 @@ from twinlog.ops.switchover.lasting_denials import FENCE_STAYS
 from twinlog.ops.switchover.model import (
     Data,
     FenceMethod,
+    NotReadyError,
     SwitchoverKind,
     SwitchoverOptions,
     SwitchoverState,
@@ -52,6 +53,12 @@ SEEN_MS = 5_000
 
 ENDED = frozenset({SwitchoverState.DONE, SwitchoverState.ABORTED, SwitchoverState.RETURNED})
 _SCOPES = {"from": "cluster id", "to": "cluster id", "topics": "topics"}
+
+
+def unchanged(entries: JournalEntries) -> bool:
+    """Whether the newest switchover of a journal has ended, or has begun no step that changes a cluster."""
+    ended = entries.run is None or entries.run.state in ENDED
+    return ended or {step for step, _ in entries.steps} <= {"check"}
 
 
 class SwitchoverMachine:
@@ -101,6 +108,7 @@ class SwitchoverMachine:
             and run is not None
             and (run.options.kind, run.state) != (SwitchoverKind.EMERGENCY, SwitchoverState.RUNNING)
         )
+        begun = run
         if run is None or run.state in ENDED or entries.done("check") is None or lost:
             run = self._begin(options)
         elif run.options.kind is not options.kind:
@@ -117,6 +125,10 @@ class SwitchoverMachine:
             why = without_id(self._shown)
             self.abort()
             raise TooLongError(f"{error}: {why}" if why else str(error)) from None
+        except NotReadyError:
+            if begun is None or run.name != begun.name:
+                self._end_refused(run, entries)
+            raise
         except FencedError:
             self._lift_late_fence(run)
             raise
@@ -315,6 +327,20 @@ class SwitchoverMachine:
             ended = before.done("release") is not None
         self._journal.write([] if ended or plan is None else [JournalLine("fence", StepPhase.BEGUN, plan)], run)
         return run
+
+    def _end_refused(self, run: SwitchoverRun, before: JournalEntries) -> None:
+        """Leave no switchover under way after a refused pre-flight: the journal has the ended switchover before it."""
+        if not unchanged(self._journal.entries):
+            return
+        # The obstacles are the news, even if the journal is silent now.
+        with suppress(ClusterError):
+            if before.run is not None and before.run.state in ENDED:
+                begun = JournalLine("check", StepPhase.BEGUN, before.steps.get(("check", StepPhase.BEGUN)))
+                self._journal.write([begun], before.run)
+                # The lines of the switchover before count again.
+                self._journal.read()
+            else:
+                self._journal.write([], replace(run, state=SwitchoverState.ABORTED))
 
     def _require_same(self, *parts: str) -> None:
         """Raise UnderWayError if the journal belongs to other topics or clusters than the file."""

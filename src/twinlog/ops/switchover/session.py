@@ -26,8 +26,8 @@ from twinlog.kafka.retry import COMMAND_CONNECT_S
 from twinlog.message_ids import ID, id_first, id_of, told, with_id
 from twinlog.model.types import Alias
 from twinlog.ops.switchover.clusters import LiveClusters
-from twinlog.ops.switchover.journal import JournalEntries, TopicJournal
-from twinlog.ops.switchover.machine import ENDED, SwitchoverMachine
+from twinlog.ops.switchover.journal import JournalEntries, SwitchoverRun, TopicJournal
+from twinlog.ops.switchover.machine import ENDED, SwitchoverMachine, unchanged
 from twinlog.ops.switchover.model import (
     Data,
     FenceMethod,
@@ -128,16 +128,40 @@ def print_report(entries: JournalEntries, path: Path | None, output: DataFormat,
     if path is not None and key is not None and flows:
         files = _statement_files(path, flows, key)
         data["statement"] = {"files": [file.name for file in files], "key": key.public.fingerprint}
-    as_text = json.dumps(data, indent=2, ensure_ascii=False)
     if sys.stderr.isatty() and shows_progress():
         typer.echo("", err=True)
     # The report is printed first, so that it is seen even if the disk is full.
     typer.echo(markdown(data) if output is DataFormat.TABLE else shown_data(data, output))
     if path is not None:
-        path.with_name(path.name + ".json").write_text(as_text + "\n", encoding="utf-8")
-        path.with_name(path.name + ".md").write_text(markdown(data), encoding="utf-8")
+        _write_report(data, path)
     for file, content in files.items():
         file.write_bytes(content)
+
+
+def _write_report(data: Data, path: Path) -> None:
+    as_text = json.dumps(data, indent=2, ensure_ascii=False)
+    path.with_name(path.name + ".json").write_text(as_text + "\n", encoding="utf-8")
+    path.with_name(path.name + ".md").write_text(markdown(data), encoding="utf-8")
+
+
+def write_unfinished(
+    entries: JournalEntries, begun: SwitchoverRun, lines: Sequence[str], path: Path, *, refused: bool = False
+) -> None:
+    """Write the report of a command that ended early, with the reasons `lines`, to PATH.md and PATH.json.
+
+    After a refused pre-flight the journal lacks the switchover: `begun` then has the clusters and the options.
+    """
+    data = report(JournalEntries(begun) if refused or entries.run is None else entries)
+    again = []
+    if refused or entries.run is None:
+        data |= {"run": None, "state": "refused" if refused else "not begun"}
+        again = ["nothing was changed: mend that, and run the same command again"]
+    data["failed"] = [*lines, *data["failed"]]
+    data["next"] = [*lines, *(again or data["next"])]
+    try:
+        _write_report(data, path)
+    except OSError as error:
+        print_error(told(error, "TW-SWITCH-13"))
 
 
 def print_failed_parts(entries: JournalEntries) -> int:
@@ -247,6 +271,8 @@ def conduct(
     """Do it, and end the process with the command's code."""
     source = str(flow.source)
     clusters = LiveClusters(flow, back, aliases, asked.wave, follows=follows)
+    lines: Sequence[str] = ()
+    refused = False
     try:
         code = _act(clusters, asked)
     except NotReadyError as error:
@@ -254,29 +280,39 @@ def conduct(
             print_error(with_id(problem, error.kind_id))
         entries = clusters.journal.entries
         # Later steps find obstacles, too, that the pre-flight is unable to see.
-        print_note("nothing was changed" if entries.done("check") is None else stands(entries))
-        code = FOUND
+        refused = unchanged(entries)
+        print_note("nothing was changed" if refused else stands(entries))
+        lines, code = error.problems, FOUND
     except TooLongError as error:
         undone = f"everything was undone, producers may write to {source}; mend that, and run the same command again"
         print_error(with_id(f"{error}; {undone}", error.kind_id))
-        code = FOUND
+        lines, code = (f"{error}; {undone}",), FOUND
     except UnderWayError as error:
         print_error(told(error))
-        code = FOUND
+        lines, code = (str(error),), FOUND
     except FencedError as error:
         print_error(with_id(str(error), id_of(error, "TW-SWITCH-08")))
-        code = FOUND
+        lines, code = (str(error),), FOUND
     except (TwinlogError, OSError) as error:
         print_error(told(error, "TW-SWITCH-13"))
         if asked.mode in {"run", "abort"}:
             report_state(clusters.journal, clusters.ends)
-        code = code_of(error) if isinstance(error, TwinlogError) else FOUND
+        lines, code = (str(error),), code_of(error) if isinstance(error, TwinlogError) else FOUND
     except Exception as error:
         print_error(f"TW-FAULT-06: internal error: {error!r}")
         report_state(clusters.journal, clusters.ends)
         logging.getLogger("twinlog").debug("it ends here:", exc_info=error)
-        code = FOUND
+        lines, code = (f"internal error: {error!r}",), FOUND
+    _report_end(clusters, asked, lines, refused=refused)
     end_process(code)
+
+
+def _report_end(
+    clusters: LiveClusters, asked: SwitchoverArguments, lines: Sequence[str], *, refused: bool = False
+) -> None:
+    if lines and asked.report is not None and asked.mode not in {"rehearse", "status"}:
+        begun = SwitchoverRun("", clusters.ends, asked.options, SwitchoverState.ABORTED, clusters.now_ms())
+        write_unfinished(clusters.journal.entries, begun, lines, asked.report, refused=refused)
 
 
 def _act(clusters: LiveClusters, asked: SwitchoverArguments) -> int:
@@ -295,15 +331,17 @@ def _act(clusters: LiveClusters, asked: SwitchoverArguments) -> int:
         print_report(entries, None, asked.output)
         return 0 if entries.run is not None else FOUND
     machine = claim_machine(clusters, show, take_over=asked.take_over)
-    signals.call(lambda number: _interrupted(number, journal))
+    signals.call(lambda number: _interrupted(number, clusters, asked))
     entries = carry_out(machine, asked.mode, options)
     print_report(entries, asked.report, asked.output, asked.key)
     return print_failed_parts(entries) if asked.mode in {"run", "release"} else 0
 
 
-def _interrupted(number: signal.Signals, journal: TopicJournal) -> None:
+def _interrupted(number: signal.Signals, clusters: LiveClusters, asked: SwitchoverArguments) -> None:
     """The next process can continue at every point, so this process just ends, and prints its last step."""
-    print_error(f"TW-USE-03: ended by {number.name}: {stands(journal.entries)}")
+    why = f"ended by {number.name}: {stands(clusters.journal.entries)}"
+    print_error(f"TW-USE-03: {why}")
+    _report_end(clusters, asked, (why,))
     end_process(signals.exit_code())
 
 

@@ -21,7 +21,7 @@ from tests.unit.ops.switchover.scripted import P1, Brokers, Kill, KilledError, S
 from twinlog.errors import ClusterError, RefusedError, TwinlogError
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.ops.switchover.journal import JournalLine, StepPhase, SwitchoverRun
-from twinlog.ops.switchover.machine import SwitchoverMachine
+from twinlog.ops.switchover.machine import SwitchoverMachine, unchanged
 from twinlog.ops.switchover.model import (
     FenceMethod,
     MovedTopic,
@@ -185,6 +185,47 @@ def test_problems_change_nothing() -> None:
         machine(brokers).run(PLANNED)
     assert not brokers.fenced
     assert ScriptedJournal(brokers, Kill()).entries.begun("fence") is None
+
+
+def test_a_refused_pre_flight_leaves_no_switchover_under_way() -> None:
+    brokers = Brokers(A_TO_B, problems=("no leader",))
+    with pytest.raises(NotReadyError):
+        machine(brokers).run(PLANNED)
+    entries = ScriptedJournal(brokers, Kill()).entries
+    assert stands(entries) == "the last switchover a->b is aborted; nothing is under way"
+    assert unchanged(entries)
+    with pytest.raises(UnderWayError, match="nothing is under way"):
+        machine(brokers).abort()
+    brokers.problems = ()
+    machine(brokers).run(PLANNED)
+    require_moved(brokers)
+
+
+def test_a_refused_pre_flight_keeps_the_journal_of_the_switchover_before() -> None:
+    brokers = Brokers(A_TO_B)
+    machine(brokers).run(PLANNED)
+    before = machine(brokers).release_fence()
+    brokers.problems = ("no leader",)
+    with pytest.raises(NotReadyError):
+        machine(brokers).run(PLANNED)
+    assert report(ScriptedJournal(brokers, Kill()).entries) == report(before)
+
+
+def test_obstacles_of_a_later_step_leave_the_switchover_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    brokers = Brokers(A_TO_B)
+
+    def refuse(_world: ScriptedWorld, *_: object) -> None:
+        raise NotReadyError(("a right is missing",))
+
+    with monkeypatch.context() as context:
+        context.setattr(ScriptedWorld, "get_ready", refuse)
+        with pytest.raises(NotReadyError):
+            machine(brokers).run(PLANNED)
+    entries = ScriptedJournal(brokers, Kill()).entries
+    assert not unchanged(entries)
+    assert stands(entries) == ("a->b is running, last step topics; the same command continues there, --abort undoes it")
+    machine(brokers).run(PLANNED)
+    require_moved(brokers)
 
 
 def test_one_kind_does_not_go_on_as_another() -> None:

@@ -1,0 +1,109 @@
+"""`--report` has its files also when the command ends early, with the reason."""
+
+from __future__ import annotations
+
+import json
+import signal
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+
+from tests.unit.ops.switchover.machines import A_TO_B, PLANNED, machine
+from tests.unit.ops.switchover.scripted import Brokers, Kill, KilledError, ScriptedJournal, ScriptedWorld
+from twinlog.console.data_format import DataFormat
+from twinlog.ops.switchover import session
+from twinlog.ops.switchover.machine import SwitchoverMachine
+from twinlog.ops.switchover.session import SwitchoverArguments, conduct
+
+
+class EndedError(Exception):
+    """The process has ended with a code."""
+
+
+class Conducted:
+    """Runs the command on two clusters in memory."""
+
+    def __init__(self, brokers: Brokers, report: Path) -> None:
+        self.brokers = brokers
+        self.path = report
+        self.codes: list[int] = []
+
+    def run(self, at_most_s: float = 600.0, near: int = 100) -> dict[str, Any]:
+        """Run to the end; returns the report of the file."""
+        asked = SwitchoverArguments("run", "planned", None, near, at_most_s, False, "", self.path, DataFormat.TABLE)
+        with pytest.raises(EndedError):
+            conduct(asked, self, self, self, ())  # type: ignore[arg-type]
+        return self.read()
+
+    @property
+    def source(self) -> str:
+        return "a"
+
+    def read(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self.path.with_name("handover.json").read_text("utf-8"))
+        text = self.path.with_name("handover.md").read_text("utf-8")
+        assert text.startswith(f"# Switchover a -> b: {found['state']}\n")
+        assert all(line in text for line in found["next"])
+        return found
+
+
+@pytest.fixture
+def conducted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Conducted:
+    made = Conducted(Brokers(A_TO_B), tmp_path / "handover")
+
+    class World(ScriptedWorld):
+        def __init__(self, *_: object, **_options: object) -> None:
+            super().__init__(made.brokers, Kill())
+            self.journal = ScriptedJournal(made.brokers, Kill())
+
+        def connect(self, *_: object, **_options: object) -> None:
+            pass
+
+    def claim(world: World, show: Any, **_options: object) -> SwitchoverMachine:
+        return SwitchoverMachine(world, world.journal, "me 1", show)
+
+    def end(code: int) -> NoReturn:
+        made.codes.append(code)
+        raise EndedError
+
+    monkeypatch.setattr(session, "LiveClusters", World)
+    monkeypatch.setattr(session, "claim_machine", claim)
+    monkeypatch.setattr(session, "end_process", end)
+    monkeypatch.setattr(session.signals, "call", lambda _stop: None)
+    return made
+
+
+def test_a_refused_pre_flight_is_reported(conducted: Conducted) -> None:
+    conducted.brokers.problems = ("no leader", "no copy")
+    found = conducted.run()
+    assert conducted.codes == [1]
+    assert (found["state"], found["run"]) == ("refused", None)
+    assert found["failed"] == ["no leader", "no copy"]
+    assert found["next"] == [*found["failed"], "nothing was changed: mend that, and run the same command again"]
+    conducted.brokers.problems = ()
+    assert conducted.run()["state"] == "done"
+
+
+def test_a_timeout_is_reported(conducted: Conducted) -> None:
+    conducted.brokers.copies_nothing = True
+    found = conducted.run(at_most_s=20, near=0)
+    assert conducted.codes == [1]
+    assert found["state"] == "aborted"
+    (line,) = found["failed"]
+    assert line.startswith("step catch-up took longer than 20 s, and producers stayed unfenced")
+    assert found["next"] == [line, "producers may write to a; nothing has moved"]
+
+
+def test_an_end_by_a_signal_is_reported(conducted: Conducted) -> None:
+    brokers = conducted.brokers
+    with pytest.raises(KilledError):
+        machine(replace(brokers, records=brokers.records, stops_when_fenced=True), Kill(40)).run(PLANNED)
+    clusters = session.LiveClusters()  # type: ignore[call-arg]
+    asked = SwitchoverArguments("run", "planned", None, 1, 1, False, "", conducted.path, DataFormat.TABLE)
+    with pytest.raises(EndedError):
+        session._interrupted(signal.SIGINT, clusters, asked)
+    found = conducted.read()
+    assert found["state"] == "running"
+    assert found["failed"][0].startswith("ended by SIGINT: a->b is running, last step ")
