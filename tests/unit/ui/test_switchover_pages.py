@@ -210,6 +210,7 @@ def test_obstacles_are_shown_and_nothing_changes(browser: Browser, app: ConsoleA
     shown = wait_end(browser, app)
     assert shown["conducted"]["problems"] == ["topic orders lacks a copy", "group shop is unknown"]
     assert "nothing was changed" in shown["conducted"]["trouble"]
+    assert shown["stands"] == "the last switchover a->b is aborted; nothing is under way"
     assert not sources.brokers.fenced
 
 

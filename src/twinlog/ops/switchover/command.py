@@ -172,7 +172,7 @@ def switchover(
     After a crash or Ctrl-C run the same command again: it continues at the unfinished step. `--abort` undoes all steps.
 
     Exit codes: 0 done; 1 the pre-flight found an obstacle, a step failed, a commit of a group was refused, all was
-    undone after --timeout, or another process works on it; 2; 3; 4.
+    undone after --timeout, a fence stays after --release, or another process works on it; 2; 3; 4.
 
     Example: twinlog switchover mm2.properties --from east --to west --dry-run
 
@@ -211,7 +211,7 @@ def switchback(
     their names, stop the first flow before.
 
     Exit codes: 0 done; 1 the pre-flight found an obstacle, a step failed, a commit of a group was refused, all was
-    undone after --timeout, or another process works on it; 2; 3; 4.
+    undone after --timeout, a fence stays after --release, or another process works on it; 2; 3; 4.
 
     Example: twinlog switchback mm2.properties --from west --to east
     """

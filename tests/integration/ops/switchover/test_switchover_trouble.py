@@ -39,21 +39,25 @@ def test_a_flow_that_does_not_run_is_an_obstacle_and_is_waited_for_until_the_tim
     copy_what_is_there(file, "east->west")
     produce(east, topic_name, numbered(5, start=100))
     there = ("switchover", file, "--from", "east", "--to", "west", "--wave", "stopped", "--fence", "none")
-    for words in (("--dry-run",), ()):
+    reported = ("--report", commands.home / "stopped")
+    for words in (("--dry-run",), reported):
         text = commands.run(*there, *words, code=1)
         assert "TW-SWITCH-12: no process of flow east->west is in its group, and its positions stayed the same" in text
     assert "nothing was changed" in text
+    assert commands.report(commands.home / "stopped")["state"] == "refused"
+    assert "Switchover east -> west: aborted" in commands.run(*there, "--status")
     assert "nothing was changed" in commands.run(*there, "--dry-run", "--emergency")
 
     # A process that copies nothing.
     enter_group(stack, west, "east-mm2", f"east.{topic_name}")
     began = time.monotonic()
-    text = commands.run(*there, "--timeout", "4", "--near", "0", code=1)
+    text = commands.run(*there, "--timeout", "4", "--near", "0", *reported, code=1)
     assert time.monotonic() - began < 60
     late = "TW-SWITCH-10: step catch-up took longer than 4 s, and producers stayed unfenced: 5 records left"
     assert late in text, text
     assert "everything was undone, producers may write to east; mend that, and run the same command again" in text
     assert "Switchover east -> west: aborted" in commands.run(*there, "--status")
+    assert commands.report(commands.home / "stopped")["state"] == "aborted"
     produce(east, topic_name, numbered(1, start=200))
 
 
