@@ -86,6 +86,13 @@ class GroupOffsetTranslator:
         """Return whether a topic of the source is a copy from the target, by its name."""
         return self._policy.source_alias(topic) == self._settings.target_name
 
+    def left_to_switchover(self, topic: TopicName) -> bool:
+        """Return whether only a switchover commits positions in `topic` on the target.
+
+        This is so for a copy from the target that the topic filter rejects. Raises ClusterError.
+        """
+        return self.came_from_target(topic) and not self._filter.accepts(topic) and not self.is_copy_beside(topic)
+
     def refresh(self, topics: Iterable[TopicName]) -> None:
         """Read the new positions since the last call, for commits on these topics. Raises ClusterError."""
         self._there.refresh()

@@ -25,7 +25,8 @@ class MoveFacts:
 
     `source` and `remote` are the partition on both clusters. `remote` is None for an unmirrored topic; `not_mirrored`
     is the reason. `committed` is the group's offset on the source. `copied` is the next source offset to copy; a topic
-    that came from the target has `from_target` in place of `copied`.
+    that came from the target has `from_target` in place of `copied`. If the flow leaves out this topic, it commits
+    nothing in the original, and the position is `left_to_switchover`.
 
     `translated` is the target offset of `committed`. With `exact` the group repeats no record from `translated` on,
     otherwise no record from `past_copies` on. `checkpoint_source` and `checkpoint_target` are the offsets of the last
@@ -55,6 +56,7 @@ class MoveFacts:
     target_end: TargetOffset | None = None
     target_leader: bool = True
     from_target: bool = False
+    left_to_switchover: bool = False
     not_mirrored: str | None = None
     not_followed: str | None = None
     other_kind: str | None = None

@@ -32,6 +32,7 @@ class Obstacle(Enum):
     CHECKPOINT_OLD = "checkpoint-old"
     NOT_COMMITTED = "not-committed"
     TARGET_BEHIND = "target-behind"
+    LEFT_TO_SWITCHOVER = "left-to-switchover"
     TARGET_AHEAD = "target-ahead"
     BEFORE_START = "before-start"
     IN_TRANSACTION = "in-transaction"
@@ -123,6 +124,8 @@ def judge(facts: MoveFacts, *, most_repeats: int = 0) -> MoveVerdict:
     if behind is not None:
         return MoveVerdict((*in_use, behind), _left_on_target(facts), 0)
     true, exact = true_offset(facts)
+    if true is None and facts.from_target and facts.both_empty:
+        return MoveVerdict(in_use)
     if true is None:
         text = "the group has committed an offset older than any that can be translated"
         return MoveVerdict((*in_use, Reason(Obstacle.NOT_TRANSLATED, text)), None, None)
@@ -166,7 +169,8 @@ def true_offset(facts: MoveFacts) -> tuple[TargetOffset | None, bool]:
     """
     if facts.exact and facts.translated is not None:
         return facts.translated, True
-    at_end = facts.source_lag == 0 and distance(facts.copied_up_to, facts.source_end) == 0
+    # The copies in an empty log of a flow back may be deleted, or yet to come.
+    at_end = not facts.from_target and facts.source_lag == 0 and distance(facts.copied_up_to, facts.source_end) == 0
     if at_end and facts.target_end is not None:
         return facts.target_end, True
     return _least_offset(facts), False
@@ -191,6 +195,8 @@ def _compared(
 ) -> MoveVerdict:
     """Return the verdict for a known target offset at which the group has to continue."""
     resumes = facts.resumes
+    if facts.left_to_switchover:
+        return _compared_with_own(facts, true, exact, reasons, most_repeats)
     if resumes is None:
         if facts.checkpoint_source is None and facts.copied is None and facts.both_empty:
             # MirrorMaker 2 writes no checkpoint before the first record.
@@ -229,6 +235,30 @@ def _compared(
         text = f"offset {facts.committed} has no exact translation: the group would repeat some{more}"
         reasons = (*reasons, Reason(Obstacle.NOT_EXACT, text))
     return MoveVerdict(reasons, repeats, skips)
+
+
+def _compared_with_own(
+    facts: MoveFacts, true: TargetOffset, exact: bool, reasons: tuple[Reason, ...], most_repeats: int
+) -> MoveVerdict:
+    """Return the verdict on a position in a copy of a topic of the target, where the group has a position of its own.
+
+    Only a switchover commits the position in the original, if the position there is earlier. A later position there is
+    by the group itself: it has read the records between on the target.
+    """
+    resumes = facts.target_committed
+    way = f"`topics` leaves out copy {facts.source.topic}, so only a switchover commits the position"
+    if resumes is None:
+        text = f"nothing is committed on the target for this partition; {way}"
+        return MoveVerdict((*reasons, Reason(Obstacle.LEFT_TO_SWITCHOVER, text)), None, None)
+    outside = _outside_the_log(facts, resumes)
+    if outside is not None:
+        return MoveVerdict((*reasons, outside), None, None)
+    repeats = max(0, true - resumes) if exact else _most_repeated(facts, resumes)
+    if repeats is None or repeats > most_repeats:
+        place = f"{repeats} before its position" if exact else f"and its position there is {true} or later"
+        text = f"on the target the group stands at {resumes}, {place}; {way}"
+        reasons = (*reasons, Reason(Obstacle.LEFT_TO_SWITCHOVER, text))
+    return MoveVerdict(reasons, repeats, 0)
 
 
 def _outside_the_log(facts: MoveFacts, resumes: TargetOffset) -> Reason | None:

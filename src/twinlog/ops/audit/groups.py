@@ -22,6 +22,7 @@ _WAYS_OUT = {
     Obstacle.NO_CHECKPOINTS: "set emit.checkpoints.enabled = true and sync.group.offsets.enabled = true",
     Obstacle.NOT_TRANSLATED: "MirrorMaker 2 lacks older offset syncs: let the group read on, or move it by timestamps "
     "(kafka-consumer-groups.sh --reset-offsets --to-datetime)",
+    Obstacle.LEFT_TO_SWITCHOVER: "move the group by `twinlog switchover`, which commits this position",
     Obstacle.NAME_TAKEN: "give the consumers on {target} another group id",
     Obstacle.BEYOND_END: "the log on one side was cut or recreated: reset the group's offset there",
     Obstacle.BEFORE_START: "raise retention.ms on {target}, or accept that the group begins by auto.offset.reset",
@@ -126,11 +127,16 @@ def _of_repeats(flow: str, target: str, one: GroupFailover) -> list[Finding]:
     about = "" if all(true_offset(part.facts)[1] for part, _ in one.repeats) else "up to "
     text = f"group {one.group} would repeat {about}{counted(count, 'record')} on {target}"
     commits = all(part.facts.syncs for part, _ in one.repeats)
+    left = [part.facts for part, _ in one.repeats if part.facts.left_to_switchover]
     way = (
-        "the consumers must accept repeats: MirrorMaker 2 translates offsets only at its offset syncs "
-        "(offset.lag.max), and commits them once a minute"
-        if commits
-        else f"set sync.group.offsets.enabled = true, so that offsets are committed on {target}"
+        _WAYS_OUT[Obstacle.LEFT_TO_SWITCHOVER]
+        if left
+        else (
+            "the consumers must accept repeats: MirrorMaker 2 translates offsets only at its offset syncs "
+            "(offset.lag.max), and commits them once a minute"
+            if commits
+            else f"set sync.group.offsets.enabled = true, so that offsets are committed on {target}"
+        )
     )
     lines = _lines(one.repeats, lambda part, records: f"{part.facts.source}: {_offsets(part)}, {records} repeated")
     return [Finding("group-repeats", Severity.NOTE, AuditPart.GROUPS, text, way, count, flow, lines)]

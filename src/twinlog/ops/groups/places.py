@@ -38,6 +38,7 @@ class GroupPlacesReader:
         reverse: FlowSettings | None = None,
     ) -> None:
         self._maps = maps
+        self._runs_back = reverse is not None and reverse.copies
         self._offsets_of_flow = Translator(flow, source, target, maps)
         self.translator = GroupOffsetTranslator(flow, source, target, self._offsets_of_flow, reverse)
         self._proofs = GroupPlaceProver(flow, self.translator.reverse, source, target, group_filter_of(flow).accepts)
@@ -45,6 +46,31 @@ class GroupPlacesReader:
     def refresh(self, topics: Iterable[TopicName]) -> None:
         """Read the new positions and maps, for commits on these topics. Raises ClusterError."""
         self.translator.refresh(topics)
+
+    def needed_offsets(
+        self, committed: Mapping[GroupId, GroupOffsets], places: GroupPlaces, on_target: Mapping[GroupId, GroupOffsets]
+    ) -> dict[GroupId, GroupOffsets]:
+        """The offsets on the source that groups need on the target; `on_target` are the offsets of groups there.
+
+        Only a switchover commits positions in copies from the target that `topics` leaves out. They count if the flow
+        back runs by the same settings, or if the group also has a position in the original. Remaining copies have an
+        origin unknown here, and no flow mirrors them. Copies beside their originals never count. Raises ClusterError.
+        """
+        return {
+            group: {
+                where: one
+                for where, one in offsets.items()
+                if self._is_needed(where, places.get((group, where)), on_target.get(group, {}))
+            }
+            for group, offsets in committed.items()
+        }
+
+    def _is_needed(self, where: TopicPartition, place: GroupPlace | None, on_target: GroupOffsets) -> bool:
+        if self.translator.is_copy_beside(where.topic):
+            return False
+        if not self.translator.left_to_switchover(where.topic) or self._runs_back:
+            return True
+        return place is not None and place.offset is not None and place.partition in on_target
 
     def copied_up_to(self, partition: TopicPartition, end: int | None) -> SourceOffset | None:
         """How far a source partition that ends at `end` is copied: by its position, or by a newer offset sync if

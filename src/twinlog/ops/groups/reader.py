@@ -92,8 +92,10 @@ class GroupStatus:
 
     @property
     def moved(self) -> bool:
-        """Whether its members are on the target already, or were there after a switchover."""
-        return bool(self.partitions) and all(part.verdict.moved for part in self.partitions)
+        """Whether its members are on the target already, or were there after a switchover; its positions in copies from
+        the target need no move of their own."""
+        own = [part for part in self.partitions if not part.facts.left_to_switchover]
+        return self.done and bool(own) and all(part.verdict.moved for part in own)
 
     @property
     def done(self) -> bool:
@@ -196,7 +198,15 @@ class GroupsReader(ClustersReader):
             topics = {where.topic for offsets in committed.values() for where in offsets}
             ask_twice(self._target, lambda: self._learn(topics))
         source_logs, target_logs = ask_twice(self._target, lambda: self._logs(chosen, committed, trouble))
-        places = {} if trouble is not None else self._read_places(committed, source_logs)
+        places: GroupPlaces = {}
+        if trouble is None:
+            places = self._read_places(committed, source_logs)
+            needed = self._places.needed_offsets(committed, places, there.offsets)
+            here.offsets = {**here.offsets, **needed}
+            copies_only = [group for group in chosen if committed[group] and not needed[group]]
+            if wanted and copies_only:
+                raise GroupGoneError(self._nowhere(copies_only[0], here, trouble, stays=True))
+            chosen = [group for group in chosen if group not in copies_only]
         groups = tuple(
             self._standing(group, here, there, source_logs, target_logs, moves, places, trouble, most_repeats)
             for group in chosen
@@ -212,19 +222,12 @@ class GroupsReader(ClustersReader):
         return read_groups(cluster, wanted, known)
 
     def _without_copies(self, offsets: Mapping[GroupId, GroupOffsets]) -> dict[GroupId, GroupOffsets]:
-        """Remove the offsets in copies that stay: their originals are on the target, or beside them within a cluster.
-
-        A group goes back from a copy of a topic of the target to the topic itself, if `topics` matches the copy.
-        """
+        """Remove the offsets in copies beside their originals, within a cluster."""
+        beside = self._translator.is_copy_beside
         return {
-            group: {where: committed for where, committed in found.items() if not self._stays(where.topic)}
+            group: {where: committed for where, committed in found.items() if not beside(where.topic)}
             for group, found in offsets.items()
         }
-
-    def _stays(self, topic: TopicName) -> bool:
-        if self._translator.is_copy_beside(topic):
-            return True
-        return self._translator.came_from_target(topic) and self._topics.refusal(topic) is not None
 
     def _learn(self, topics: set[TopicName]) -> None:
         try:
@@ -280,8 +283,11 @@ class GroupsReader(ClustersReader):
             if any(self._not_mirrored(where.topic) is None for where in offsets)
         )
         silent = [group for group in self._with_checkpoints() if group in here.silent]
+        to_switchover = self._translator.left_to_switchover
         return sorted([*silent, *(one for one in reads if self._groups.accepts(one))]), [
-            one for one in reads if not self._groups.accepts(one)
+            one
+            for one in reads
+            if not self._groups.accepts(one) and not all(to_switchover(where.topic) for where in here.offsets[one])
         ]
 
     def _nowhere(self, group: GroupId, here: ClusterGroups, trouble: str | None, *, stays: bool) -> str:
@@ -371,6 +377,7 @@ class GroupsReader(ClustersReader):
                 target_end=None if log is None else TargetOffset(log.end),
                 target_leader=log is not None,
                 from_target=trouble is None and self._translator.came_from_target(where.topic),
+                left_to_switchover=trouble is None and self._translator.left_to_switchover(where.topic),
                 not_mirrored=None if trouble is not None else self._not_mirrored(where.topic),
                 not_followed=not_followed,
                 other_kind=other,

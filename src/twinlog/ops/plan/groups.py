@@ -29,6 +29,7 @@ class FlowCopies:
     remote_name: Callable[[TopicName], TopicName]
     not_mirrored: Callable[[TopicName], str | None]
     came_from_target: Callable[[TopicName], bool]
+    left_to_switchover: Callable[[TopicName], bool]
     copied_up_to: Mapping[TopicPartition, SourceOffset]
     places: GroupPlaces
     moves: GroupMoves
@@ -95,6 +96,7 @@ def _facts(
         where,
         remote,
         SourceOffset(committed.offset),
+        source_start=None if log is None else SourceOffset(log.start),
         source_end=None if log is None else SourceOffset(log.end),
         copied=copied.copied_up_to.get(where),
         translated=None if place is None or place.offset is None else TargetOffset(place.offset),
@@ -104,6 +106,7 @@ def _facts(
         target_start=None if there_log is None else TargetOffset(there_log.start),
         target_end=None if there_log is None else TargetOffset(there_log.end),
         from_target=from_target,
+        left_to_switchover=copied.left_to_switchover(where.topic),
         not_mirrored=not_mirrored,
         active_on_target=here is not None and in_use(here),
         move=copied.moves.get((group, remote)),
@@ -114,7 +117,8 @@ def _group_plan(flow: FlowSettings, group: GroupId, facts: Sequence[MoveFacts]) 
     verdicts = {one.source: judge(one) for one in facts}
     if any(one.active_on_target for one in facts):
         return GroupPlan(group, len(verdicts), "stays", f"it is in use on {flow.target}, its offsets are left alone")
-    if all(verdict.moved for verdict in verdicts.values()):
+    own = [one.source for one in facts if not one.left_to_switchover]
+    if own and all(verdicts[where].moved for where in own) and all(verdict.done for verdict in verdicts.values()):
         text = f"it has moved to {flow.target} by a switchover, its offsets are left alone"
         return GroupPlan(group, len(verdicts), "stays", text)
     against: dict[Reason, list[TopicPartition]] = {}

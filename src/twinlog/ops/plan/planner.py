@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 from twinlog.errors import ClusterError, ConfigError, RefusedError
@@ -28,7 +28,7 @@ from twinlog.model.held import gap_id
 from twinlog.model.topics import Topic, listed
 from twinlog.model.types import Alias, GroupId, SourceOffset, TopicName, TopicPartition
 from twinlog.ops.groups.places import GroupPlaces, GroupPlacesReader
-from twinlog.ops.inventory import Content, Inventory, read_inventory
+from twinlog.ops.inventory import Content, Inventory, logs_of, read_inventory
 from twinlog.ops.plan.deciding import PlanFindings, PlannedChanges
 from twinlog.ops.plan.flow_plan import ExcludedTopic, FlowPlan, GroupPlan, NewRemoteTopic, Problem
 from twinlog.ops.plan.groups import FlowCopies, plan_groups
@@ -400,13 +400,23 @@ class FlowPlanner:
         def accepts(topic: TopicName) -> bool:
             # Within a cluster, copies are there as well, and their offsets belong to consumers of the copies.
             beside = self._one_cluster and topology.policy.source_alias(topic) in (flow.source, flow.target)
-            return filter_.accepts(topic) and not beside
+            return (filter_.accepts(topic) or left_to_switchover(topic)) and not beside
+
+        def left_to_switchover(topic: TopicName) -> bool:
+            return topology.policy.source_alias(topic) == flow.target_name and not filter_.accepts(topic)
 
         stored = {part: position.next_source for part, position in positions.items()}
-        copied_up_to, places = self._places(here, store, accepts, findings)
+        copies = self._places(here, there, store, accepts, findings)
+        here, there = copies.here, copies.there
         moves = GroupMovesReader(flow, self._target).read()
         copied = FlowCopies(
-            topology.remote_name, not_mirrored, topology.came_from_target, stored | copied_up_to, places, moves
+            topology.remote_name,
+            not_mirrored,
+            topology.came_from_target,
+            left_to_switchover,
+            {**stored, **copies.copied},
+            copies.places,
+            moves,
         )
         found = plan_groups(flow, group_filter_of(flow), accepts, here, there, copied)
         moving = [one.group for one in found if one.becomes == "moves"]
@@ -419,14 +429,17 @@ class FlowPlanner:
     def _places(
         self,
         here: Inventory,
+        there: Inventory,
         store: PositionStore | None,
         accepts: Callable[[TopicName], bool],
         findings: PlanFindings,
-    ) -> tuple[dict[TopicPartition, SourceOffset], GroupPlaces]:
-        """How far the partitions with groups are copied, and the places of the groups on the target."""
+    ) -> _KnownPlaces:
         flow = self._flow
+        own = topic_filter_of(flow).accepts
+        committed_here = {group: accepted_offsets(offsets, own) for group, offsets in here.committed.items()}
+        unknown = _KnownPlaces({}, {}, replace(here, committed=committed_here), there)
         if store is None:
-            return {}, {}
+            return unknown
         reverse = next((one for one in self._flows if (one.source, one.target) == (flow.target, flow.source)), None)
         maps = MapStore(self._copier, self._target, store)
         reader = GroupPlacesReader(flow, self._source, self._target, maps, reverse)
@@ -444,9 +457,27 @@ class FlowPlanner:
             places = reader.read_places(committed, ends)
 
         if findings.refused("permission", read):
-            return {}, {}
+            return unknown
+        committed_here |= reader.needed_offsets(committed, places, there.committed)
+        copies = [where for where in parts if reader.translator.left_to_switchover(where.topic)]
+        originals = {remote for where in copies if (remote := reader.translator.remote(where)) is not None}
+        here = replace(here, committed=committed_here, logs={**here.logs, **logs_of(self._source, copies)})
+        there = replace(there, logs={**there.logs, **logs_of(self._target, sorted(originals))})
         copied = {where: one for where in parts if (one := reader.copied_up_to(where, ends.get(where))) is not None}
-        return copied, places
+        return _KnownPlaces(copied, places, here, there)
+
+
+@dataclass(frozen=True, slots=True)
+class _KnownPlaces:
+    """How far the partitions with groups are copied, and the places of the groups on the target.
+
+    The inventories `here` and `there` have the offsets that groups need on the target, and the logs of these offsets.
+    """
+
+    copied: Mapping[TopicPartition, SourceOffset]
+    places: GroupPlaces
+    here: Inventory
+    there: Inventory
 
 
 class _KnownPositions:

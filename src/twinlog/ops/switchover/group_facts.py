@@ -14,7 +14,7 @@ from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.retry import SWITCHOVER_GROUPS
 from twinlog.mirror.offsets.translator import Translator
 from twinlog.mirror.records import Checkpoint
-from twinlog.mirror.topology.plugins import group_filter_of, policy_of
+from twinlog.mirror.topology.plugins import group_filter_of, policy_of, topic_filter_of
 from twinlog.model.groups import CommittedOffset, GroupListing, GroupOffsets
 from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.ops.switchover.commit_rights import lacks_read
@@ -59,6 +59,7 @@ class SwitchoverGroups:
         self._flow = flow
         self._policy = policy_of(flow)
         self._filter = group_filter_of(follows)
+        self._topics = topic_filter_of(follows)
         self._source = source
         self._target = target
         self._forward = Translator(flow, source, target)
@@ -149,6 +150,7 @@ class SwitchoverGroups:
                 place.exact,
                 metadata=committed[group][where].metadata,
                 past_copies=place.past,
+                left_to_switchover=self._upstream(where.topic) is not None and not self._topics.accepts(where.topic),
             )
             for (group, where), place in places.items()
         ]

@@ -155,6 +155,8 @@ class GroupOffset:
     """An offset on the target from which on the group repeats no record, if `there` is inexact."""
     move: GroupMove | None = None
     """The commit of an earlier run of this switchover."""
+    left_to_switchover: bool = False
+    """Whether the source's topic is a copy from the target, in which no flow commits for the group."""
     target_end: int | None = None
     """The end of the partition on the target, if the group may have read on on a source that is lost."""
 

@@ -71,7 +71,7 @@ def wait_refused(load: Load, why: str) -> None:
 
 @pytest.mark.scenario
 def test_there_and_back_with_prefixes_killed_at_several_steps(
-    pair: tuple[KafkaCluster, KafkaCluster], commands: Commands, topic_name: str
+    pair: tuple[KafkaCluster, KafkaCluster], commands: Commands, topic_name: str, stack: ExitStack
 ) -> None:
     east, west = pair
     topic, remote, group = topic_name, f"east.{topic_name}", f"g-{topic_name}"
@@ -176,6 +176,24 @@ def test_there_and_back_with_prefixes_killed_at_several_steps(
         assert "east->west: 1 of 1 group may move now" in told
         audited = commands.run("audit", file, "--flow", "east:west", "-o", "json", code=1)
         assert f"west.{topic}" not in json.dumps(json.loads(audited)["findings"])
+
+        # Records of west that the group reads on east would come again on west, except by a switchover.
+        stood, end = stands(west, group, topic)[0], ends(west, topic)[0]
+        assert stood is not None
+        commit_offsets(east, {group: {(f"west.{topic}", 0): ends(east, f"west.{topic}")[0]}})
+        told = commands.run("groups", file, "--flow", "east:west", "--wait", "--timeout", "60", code=1)
+        assert f"on the target the group stands at {stood}, {end - stood} before its position" in told
+        assert f"1 may not: left-to-switchover; an operator has to act for {group}" in told
+        audited = commands.run("audit", file, "--flow", "east:west", "-o", "json", code=1)
+        repeats = [one for one in json.loads(audited)["findings"] if one["kind"] == "group-repeats"]
+        assert [one["text"] for one in repeats] == [f"group {group} would repeat {end - stood} records on west"]
+        syncs = commands.home / "syncs.properties"
+        syncs.write_text(f"{file.read_text()}sync.group.offsets.enabled = true\n")
+        planned = commands.run("plan", syncs, "--flow", "east:west", "--all", code=1)
+        assert f"west.{topic}-0: on the target the group stands at {stood}" in planned
+        enter_group(stack, west, "east-mm2", remote)
+        rehearsed = commands.run(*there, "--dry-run")
+        assert f"commit for group {group} on west: {topic}-0 at {end}" in rehearsed
     finally:
         load.abandon()
         flow.stop()

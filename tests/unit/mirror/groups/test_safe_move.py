@@ -44,6 +44,50 @@ def test_a_group_in_step_may_move_and_skips_and_repeats_nothing() -> None:
     assert (STANDS.source_lag, STANDS.target_lag) == (40, 40)
 
 
+COPY_BACK = replace(
+    STANDS,
+    copied=None,
+    checkpoint_source=None,
+    checkpoint_target=None,
+    from_target=True,
+    left_to_switchover=True,
+)
+"""A position in a copy of a topic of the target, which the flow leaves out."""
+
+
+@pytest.mark.parametrize(
+    ("changes", "repeats"),
+    [
+        ({}, 0),
+        ({"target_committed": 90}, 0),
+        ({"target_committed": 60}, 10),
+        ({"target_committed": None}, None),
+        ({"exact": False, "past_copies": 80}, 10),
+        ({"exact": False, "past_copies": 80, "target_committed": 75}, 5),
+        ({"exact": False, "past_copies": 80, "target_committed": 80}, 0),
+        ({"source_end": 100, "target_committed": 60}, 10),
+        # The copies are deleted, and records that the group has read on the target follow.
+        ({"source_start": 100, "source_end": 100}, 0),
+    ],
+)
+def test_a_position_in_a_copy_from_the_target_is_compared_with_the_group_s_own(changes: Any, repeats: Any) -> None:
+    verdict = of_copy(**changes)
+    assert (verdict.repeats, verdict.moved) == (repeats, False)
+    assert kinds(verdict) == ([Obstacle.LEFT_TO_SWITCHOVER] if repeats != 0 else [])
+    assert not verdict.reasons or not verdict.heals
+
+
+def test_a_position_in_an_empty_copy_of_an_empty_topic_needs_no_translation() -> None:
+    empty = {"committed": 0, "source_start": 0, "source_end": 0, "target_start": 0, "target_end": 0}
+    nothing = {"translated": None, "exact": False, "target_committed": None}
+    assert of_copy(**empty, **nothing) == MoveVerdict()
+    assert kinds(of_copy(**nothing)) == [Obstacle.NOT_TRANSLATED]
+
+
+def of_copy(**changes: Any) -> MoveVerdict:
+    return judge(replace(COPY_BACK, **changes))
+
+
 AFTER = replace(STANDS, move=GroupMove(100, 70), active_on_source=False)
 
 

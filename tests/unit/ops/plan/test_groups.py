@@ -61,6 +61,7 @@ def planned(
         lambda topic: TopicName(f"a.{topic}"),
         lambda _: left_out,
         lambda topic: topic.startswith("b."),
+        lambda topic: topic.startswith("b."),
         positions,
         places,
         moves or {},
@@ -87,6 +88,15 @@ def test_a_group_between_two_offset_syncs_has_the_range_of_its_place() -> None:
     )
     behind = planned(groups(40), groups(20, topic="a.t"), copied=100, known=place, past=23)
     assert behind.why == "t-0: offset 40 has no exact translation: the group would repeat some, up to 3 records"
+
+
+def test_a_position_in_a_copy_from_the_target_is_compared_with_the_group_s_own_in_the_original() -> None:
+    known = {40: (20, True)}
+    late = planned(groups(40, topic="b.t"), groups(15, topic="a.t"), known=known)
+    assert late.becomes == "stays"
+    assert (late.why or "").startswith("b.t-0: on the target the group stands at 15, 5 before its position; `topics`")
+    assert planned(groups(40, topic="b.t"), groups(20, topic="a.t"), known=known).becomes == "in-step"
+    assert planned(groups(40, topic="b.t"), groups(30, topic="a.t"), known=known).becomes == "in-step"
 
 
 def test_a_group_that_read_on_on_the_target_after_a_switchover_has_moved() -> None:

@@ -126,7 +126,7 @@ def test_a_group_at_the_commit_of_a_switchover_has_moved(scene: Scene, monkeypat
     ]
 
 
-COPY = TopicPartition(TopicName("b.t"), 0)
+COPY, ORIGINAL = TopicPartition(TopicName("b.t"), 0), HERE
 """Of a topic that producers wrote to on the target, before they came back."""
 
 
@@ -135,12 +135,54 @@ def returned(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> Scene:
     """After a switch there and back, when groups also read copies of what producers wrote on the target."""
     monkeypatch.setattr(group_offsets, "common_broker", lambda *_: None)
     scene.source.copies = {COPY: CommittedOffset(9)}
+    logs = {HERE: LogOffsets(0, 5), COPY: LogOffsets(0, 20)}, {THERE: LogOffsets(0, 5), ORIGINAL: LogOffsets(0, 500)}
+    monkeypatch.setattr(scene.reader, "_logs", lambda *_: logs)
     return scene
 
 
-def test_positions_in_copies_from_the_target_that_the_flow_leaves_out_do_not_count(
+@pytest.mark.parametrize("there", [9, 12])
+@pytest.mark.parametrize("runs_back", [True, False])
+def test_positions_in_copies_that_the_flow_leaves_out_are_compared_with_the_originals(
+    returned: Scene, monkeypatch: pytest.MonkeyPatch, there: int, runs_back: bool
+) -> None:
+    leave_out(returned, monkeypatch, translated=9, runs_back=runs_back)
+    returned.target.copies = {ORIGINAL: CommittedOffset(there)}
+    seen = returned.read()
+    assert [(group.group, group.safe) for group in seen.groups] == [(BILLING, True), (SHOP, True)]
+    assert [part.facts.source for part in seen.groups[0].partitions] == [COPY, HERE]
+    assert group_findings("a->b", "b", seen) == []
+
+
+def test_a_position_in_a_copy_after_the_group_s_own_in_the_original_would_repeat_the_records_between(
     returned: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    leave_out(returned, monkeypatch, translated=9)
+    returned.target.copies = {ORIGINAL: CommittedOffset(4)}
+    seen = returned.read()
+    billing, _ = seen.groups
+    assert (billing.safe, billing.done, billing.partitions[0].verdict.repeats) == (False, False, 5)
+    assert [(reason.obstacle, reason.heals) for reason in billing.reasons] == [(Obstacle.LEFT_TO_SWITCHOVER, False)]
+    assert "an operator has to act for billing, shop" in lines(seen)[-1]
+    finding, _ = group_findings("a->b", "b", seen)
+    assert finding.text == "group billing would repeat 5 records on b"
+    assert "twinlog switchover" in str(finding.way_out)
+    monkeypatch.setattr(returned.reader._places, "_runs_back", True)
+    returned.target.copies = {}
+    assert [reason.obstacle for reason in returned.read().groups[0].reasons] == [Obstacle.LEFT_TO_SWITCHOVER]
+
+
+def test_a_moved_group_has_moved_with_its_positions_in_copies(returned: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    leave_out(returned, monkeypatch, translated=9)
+    returned.target.copies = {ORIGINAL: CommittedOffset(12)}
+    moves = {(group, THERE): GroupMove(SourceOffset(5), TargetOffset(5)) for group in (SHOP, BILLING)}
+    monkeypatch.setattr(returned.reader._moves, "read", lambda: moves)
+    monkeypatch.setattr(ClusterGroups, "active", lambda *_: False)
+    assert [group.moved for group in returned.read().groups] == [True, True]
+    returned.target.copies = {ORIGINAL: CommittedOffset(4)}
+    assert [(group.moved, group.done) for group in returned.read().groups] == [(False, False)] * 2
+
+
+def test_positions_in_copies_of_unknown_origin_do_not_count(returned: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     leave_out(returned, monkeypatch)
     seen = returned.read()
     assert [(group.group, group.safe) for group in seen.groups] == [(BILLING, True), (SHOP, True)]
@@ -150,6 +192,7 @@ def test_positions_in_copies_from_the_target_that_the_flow_leaves_out_do_not_cou
 
 def test_a_group_of_such_positions_alone_is_left_out(returned: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     returned.source.where = COPY
+    returned.source.copies = {}
     leave_out(returned, monkeypatch)
     assert returned.read().groups == ()
     with pytest.raises(GroupGoneError, match="group shop has committed offsets only in copies from b"):
@@ -160,9 +203,18 @@ def test_positions_in_copies_that_the_flow_takes_along_count(returned: Scene) ->
     assert [part.facts.source for part in returned.read().groups[0].partitions] == [COPY, HERE]
 
 
-def leave_out(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have the flow mirror topic `t` only."""
+def leave_out(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, *, translated: int | None = None, runs_back: bool = False
+) -> None:
+    """Have the flow mirror topic `t` only; `translated` is the place in the original of copies from the target."""
     monkeypatch.setattr(scene.reader, "_topics", DefaultTopicFilter(("t",)))
+    monkeypatch.setattr(scene.reader._translator, "_filter", DefaultTopicFilter(("t",)))
+    monkeypatch.setattr(scene.reader._places, "_runs_back", runs_back)
+    back = None if translated is None else TranslatedGroupOffset(ORIGINAL, TargetOffset(translated), exact=True)
+    there = TranslatedGroupOffset(THERE, TargetOffset(5), exact=True)
+    monkeypatch.setattr(scene.reader._translator, "translate_offset", lambda where, _: back if where == COPY else there)
+    prove = scene.reader._places._proofs
+    monkeypatch.setattr(prove, "prove", lambda places, *_: places)
 
 
 @pytest.mark.parametrize(

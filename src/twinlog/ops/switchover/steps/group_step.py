@@ -138,6 +138,8 @@ def facts_of(offset: GroupOffset, seen: MovedGroups, stands: int | None) -> Move
         active_on_target=seen.target_states.get(offset.group, "") not in MEMBERLESS,
         target_end=None if offset.target_end is None else TargetOffset(offset.target_end),
         source_answers=seen.source_answers,
+        from_target=offset.left_to_switchover,
+        left_to_switchover=offset.left_to_switchover,
         move=offset.move,
     )
 
