@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -16,7 +17,7 @@ from twinlog.kafka.protocol.error_codes import Code
 from twinlog.lease.progress import CopierCounters, PartitionProgress, Report
 from twinlog.model.types import TopicPartition
 from twinlog.settings.flow import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
-from twinlog.worker.status.flow_reporter import LASTS_S, FlowReporter, LastError
+from twinlog.worker.status.flow_reporter import LASTS_S, FlowReporter, FollowedSoFar, LastError
 from twinlog.worker.status.flow_status import OLD_S, FlowStatus
 from twinlog.worker.status.report import (
     DriverReport,
@@ -384,3 +385,22 @@ def test_a_topic_that_is_missing_for_long_is_tried_less_often() -> None:
         clock.sleep(2)
         publisher.publish_report()
     assert target.values
+
+
+def test_groups_with_members_on_the_target_alone_have_moved_and_count_no_longer() -> None:
+    so_far = FollowedSoFar(replace(SETTINGS, sync_group_offsets_interval_s=1.0))
+    writer = SimpleNamespace(
+        followed=("bank", "shop", "store"),
+        inexact=frozenset({"bank", "shop", "store"}),
+        active_on_source=frozenset({"bank"}),
+    )
+    syncing = SimpleNamespace(active=frozenset({"bank", "shop"}), ahead=frozenset({"shop", "store"}))
+    job = SimpleNamespace(succeeded_ms=900, trouble=None)
+    so_far.set_jobs(cast(Any, writer), (cast(Any, job), cast(Any, job)), cast(Any, syncing))
+    groups = so_far.progress()
+    assert groups is not None
+    assert (groups.followed, groups.inexact, groups.ahead) == (3, 2, 1)
+    so_far.set_jobs(cast(Any, writer), (cast(Any, job), None))
+    groups = so_far.progress()
+    assert groups is not None
+    assert (groups.inexact, groups.ahead) == (3, 0), "without commits nothing is known of the target"

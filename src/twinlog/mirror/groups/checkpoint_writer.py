@@ -78,9 +78,13 @@ class AwaitedTranslations:
         for group in self._since.keys() - groups:
             del self._since[group], self._rests[group]
 
-    def late(self, now: float) -> int:
-        """Return how many groups have an offset that has waited for longer than `LATE_S`."""
-        return sum(any(now - since > LATE_S for _, since in waiting.values()) for waiting in self._since.values())
+    def late(self, now: float) -> frozenset[GroupId]:
+        """Return the groups with an offset that has waited for longer than `LATE_S`."""
+        return frozenset(
+            group
+            for group, waiting in self._since.items()
+            if any(now - since > LATE_S for _, since in waiting.values())
+        )
 
 
 def is_due(new: Checkpoint, last: Checkpoint | None, *, exact: bool) -> bool:
@@ -163,7 +167,7 @@ class CheckpointWriter:
         """
         self._seen: dict[GroupId, GroupOffsets] = {}
         self._awaited = AwaitedTranslations(self._is_exact)
-        self._inexact = 0
+        self._inexact: frozenset[GroupId] = frozenset()
         self._untranslated: dict[tuple[GroupId, TopicName], float] = {}
         self._wrong: dict[GroupId, tuple[float, int]] = {}
         """The groups with unreadable offsets: the first moment of the failure, and the error code."""
@@ -185,9 +189,14 @@ class CheckpointWriter:
         return self._followed
 
     @property
-    def inexact(self) -> int:
-        """The number of groups with an offset whose exact translation has been missing for `LATE_S`."""
+    def inexact(self) -> frozenset[GroupId]:
+        """The groups with an offset whose exact translation has been missing for `LATE_S`."""
         return self._inexact
+
+    @property
+    def active_on_source(self) -> frozenset[GroupId]:
+        """The groups that had members on the source at the last look for new groups."""
+        return self._groups.active
 
     def positions(self) -> dict[GroupId, GroupOffsets]:
         """Return the target position of each followed group by remote partition; any thread may call this method.

@@ -68,6 +68,8 @@ class FollowedGroups:
         """When the next look for new groups is due (monotonic seconds)."""
         self._empty: dict[GroupId, float] = {}
         """The groups that have still to commit, with the moment of their discovery."""
+        self.active: frozenset[GroupId] = frozenset()
+        """The groups that had members on the source at the last look."""
         self._offsets: dict[GroupId, GroupOffsets] = {}
         self._raw: dict[GroupId, GroupOffsets] = {}
         self._reasons: dict[GroupId, str] = {}
@@ -138,6 +140,7 @@ class FollowedGroups:
                 self._settings.name,
                 self._settings.source,
             )
+        self.active = frozenset(name for name, group in groups.items() if not group.empty)
         followed, reasons = choose_groups(self._filter, groups)
         # A coordinator that moves, or lacks a leader, lists no group: its known groups are asked for until it answers.
         self._unlisted = frozenset(name for name in self._offsets if name not in groups)

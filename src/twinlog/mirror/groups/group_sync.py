@@ -96,6 +96,14 @@ class GroupSync:
         self._in_use: dict[GroupId, GrowingRest] = {}
         """The groups that are in use on the target, each with the rest before the next look at it."""
         self._look_at = LONG_AGO
+        self.active: frozenset[GroupId] = frozenset()
+        """The consumer groups that had members on the target at the last look."""
+        self.ahead: frozenset[GroupId] = frozenset()
+        """The groups without members on the target whose offset there was after their translation at the last look.
+
+        As consumers of a moved group are often absent for a moment, only the journals of switchovers tell moved groups
+        from groups that would skip records.
+        """
 
     def commit_offsets(self) -> str | None:
         """Commit due offsets for empty groups; returns the failures.
@@ -152,6 +160,7 @@ class GroupSync:
             for group in known.keys() - followed:
                 del known[group]
         self._in_use = {group: rest for group, rest in self._in_use.items() if group in followed}
+        self.ahead = self.ahead.intersection(followed)
         self._hands_off = {group: until for group, until in self._hands_off.items() if until > now}
 
     def _sync(self, due: Mapping[GroupId, GroupOffsets], positions: Mapping[GroupId, GroupOffsets]) -> None:
@@ -159,13 +168,17 @@ class GroupSync:
         for group, code in wrong.items():
             self._fail(group, code)
         groups = self._target.call(self._admin.listed)
+        self.active = frozenset(name for name, group in groups.items() if group.commits and not group.empty)
         commits: dict[GroupId, GroupOffsets] = {}
         for group, offsets in present.items():
             now = {where: offsets.get(where) for where in positions[group]}
             moved = self._was_committed(group, now) or self._is_foreign(group, now, positions[group])
             self._seen[group] = now
+            self.ahead -= {group}
             if not self._is_idle(group, groups.get(group), moved):
                 continue
+            if any(what is not None and what.offset > positions[group][where].offset for where, what in now.items()):
+                self.ahead |= {group}
             new = ahead(due[group], offsets)
             if new:
                 commits[group] = new

@@ -217,7 +217,7 @@ def begin_following_groups(
         again=syncing,
         last_step=syncing.commit_last_offsets,
     )
-    so_far.set_jobs(writer, (checkpoints, sync))
+    so_far.set_jobs(writer, (checkpoints, sync), None if sync is None else syncing)
     return writer
 
 

@@ -97,9 +97,10 @@ class TopicProgress:
 class GroupsProgress:
     """The progress with consumer groups: `followed` groups, None before the first look.
 
-    `inexact` of them have an offset that has lacked an exact translation for long. The times are of the last complete
-    turn (Unix ms), None before. `syncs` and `checkpoints` say whether the flow has these turns at all, and the fields
-    in seconds have their intervals.
+    `inexact` of them have an offset that has lacked an exact translation for long, and `ahead` of them an offset on
+    the target after its translation; groups with members on the target alone have moved, and count in neither. The
+    times are of the last complete turn (Unix ms), None before. `syncs` and `checkpoints` say whether the flow has
+    these turns at all, and the fields in seconds have their intervals.
     """
 
     followed: int | None = None
@@ -111,6 +112,7 @@ class GroupsProgress:
     trouble: str | None = None
     checkpoints_every_s: float = 0.0
     sync_every_s: float = 0.0
+    ahead: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -317,6 +317,28 @@ def test_a_refused_commit_is_tried_again_soon_and_ever_more_seldom(target: Targe
     assert target.sync.commit_offsets() is None
 
 
+def test_groups_ahead_of_their_translation_are_known_until_they_have_members(target: Target) -> None:
+    target.groups.committed[SHOP] = 9
+    target.sync.commit_offsets()
+    assert (list(target.sync.ahead), list(target.sync.active)) == ([SHOP], [])
+    target.groups.members.add(SHOP)
+    target.clock.now += EVERY_S
+    target.sync.commit_offsets()
+    assert (list(target.sync.ahead), list(target.sync.active)) == ([], [SHOP])
+    target.groups.members.clear()
+    target.positions[SHOP] = {HERE: CommittedOffset(9)}
+    target.clock.now += EVERY_S
+    target.sync.commit_offsets()
+    assert (list(target.sync.ahead), list(target.sync.active)) == ([], [])
+    target.groups.committed[SHOP] = 12
+    target.clock.now += EVERY_S
+    target.sync.commit_offsets()
+    assert target.sync.ahead == {SHOP}
+    target.positions.clear()
+    target.sync.commit_offsets()
+    assert not target.sync.ahead, "it is no longer followed"
+
+
 def test_a_group_in_use_is_looked_at_with_the_next_turn_only(target: Target) -> None:
     target.groups.committed[SHOP] = 3
     target.groups.refused[SHOP] = int(Code.COORDINATOR_LOAD_IN_PROGRESS)
