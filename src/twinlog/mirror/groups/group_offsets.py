@@ -24,7 +24,7 @@ class TranslatedGroupOffset(NamedTuple):
     """A partition of the target and the offset to commit there; with `exact` the group skips and repeats no record.
 
     With `recreated` the partition has no copy yet, and earlier translations are of a deleted topic. `by_syncs`
-    is True for a translation by the few offset syncs that MirrorMaker 2 keeps.
+    is True for a translation by offset syncs.
     """
 
     partition: TopicPartition

@@ -14,7 +14,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, pairwise
@@ -76,6 +76,25 @@ class PartitionSyncs:
         self._sources.append(source)
         self._targets.append(target)
 
+    @property
+    def newest(self) -> OffsetPair | None:
+        """The last sync."""
+        return OffsetPair(self._sources[-1], self._targets[-1]) if self._sources else None
+
+    def thin_out(self) -> int:
+        """Drop every second sync, keep the first and the last sync; returns the number of dropped syncs.
+
+        Translations stay safe, and repeat up to twice the records.
+        """
+        before = len(self)
+        for some in (self._sources, self._targets):
+            some[1:] = some[:0:-2][::-1]
+        return before - len(self)
+
+    def places(self) -> PartitionPlaces:
+        """The places that the present syncs prove."""
+        return PartitionPlaces(self._sources[:], self._targets[:])
+
     def written(self, source_end: int) -> list[OffsetPair]:
         """The syncs of the present logs; `source_end` is the end of the source's log, and later than the last sync.
 
@@ -111,39 +130,67 @@ class SyncedPlace:
         return SyncedPlace(max(self.least, least or 0), min(known, default=None))
 
 
-class _Written:
-    """The syncs of a partition in the order of their writing, which is the order of target offsets."""
+class PartitionPlaces:
+    """The places that the syncs of a partition prove: source and target offsets in the order of their writing, which is
+    the order of target offsets."""
 
-    def __init__(self, syncs: Sequence[OffsetPair]) -> None:
-        self.syncs = syncs
+    def __init__(self, sources: array[int], targets: array[int]) -> None:
+        self._sources = sources
+        self._targets = targets
+
+    @classmethod
+    def of(cls, syncs: Iterable[OffsetPair]) -> PartitionPlaces:
+        """The places of these syncs."""
+        made = cls(array("q"), array("q"))
+        for one in syncs:
+            made._sources.append(one.source)
+            made._targets.append(one.target)
+        return made
+
+    def __len__(self) -> int:
+        return len(self._sources)
+
+    @property
+    def goes_back(self) -> bool:
+        """Whether a source offset is lower than an earlier source offset: MirrorMaker 2 copied again, or the source
+        topic was recreated."""
+        return any(before > after for before, after in pairwise(self._sources))
+
+    def before(self, source_end: int) -> PartitionPlaces:
+        """The places by the syncs of the present log, as in `PartitionSyncs.written`."""
+        first = max((at + 1 for at, source in enumerate(self._sources) if source >= source_end), default=0)
+        return PartitionPlaces(self._sources[first:], self._targets[first:])
 
     @cached_property
     def anchors(self) -> list[OffsetPair]:
         found: list[OffsetPair] = []
-        for one in self.syncs:
+        for one in map(OffsetPair, self._sources, self._targets):
             if not found or (one.source > found[-1].source and one.target > found[-1].target):
                 found.append(one)
         return found
 
     @cached_property
-    def _furthest(self) -> list[int]:
+    def _furthest(self) -> array[int]:
         """The furthest source offset up to each sync."""
-        return list(accumulate((one.source for one in self.syncs), max))
+        return array("q", accumulate(self._sources, max))
 
     @cached_property
-    def _reached(self) -> list[int]:
+    def _reached(self) -> array[int]:
         """The furthest source offset that may have a copy before each sync.
 
         The syncs of the last records before a restart may be missing, and an earlier task may copy beside the next
         task for a while.
         """
-        steps = (max(one.source, one.source + after.target - one.target - 1) for one, after in pairwise(self.syncs))
-        return list(accumulate((-1, *steps), max)) if self.syncs else []
+        steps = (
+            max(source, source + after - target - 1)
+            for source, (target, after) in zip(self._sources, pairwise(self._targets), strict=False)
+        )
+        return array("q", accumulate((-1, *steps), max)) if self._sources else array("q")
 
     @cached_property
-    def _nearest_after(self) -> list[int]:
+    def _nearest_after(self) -> array[int]:
         """The least source offset from each sync on."""
-        return list(accumulate((one.source for one in reversed(self.syncs)), min))[::-1]
+        return array("q", accumulate(reversed(self._sources), min))[::-1]
 
     def to_target(self, offset: int) -> SyncedPlace | None:
         """The place of the next record after all records before `offset`; None before the first sync.
@@ -153,17 +200,15 @@ class _Written:
         records end before the sync that follows the last sync of an earlier record.
         """
         ahead = min(bisect_right(self._furthest, offset), bisect_left(self._reached, offset))
-        if not ahead or self.syncs[0].source > offset:
+        if not ahead or self._sources[0] > offset:
             return None
-        last = self.syncs[ahead - 1]
-        least = last.target + (last.source < offset)
+        least = self._targets[ahead - 1] + (self._sources[ahead - 1] < offset)
         after = bisect_left(self._nearest_after, offset)
         if not after:
-            return SyncedPlace(least, self.syncs[0].target)
-        earlier = self.syncs[after - 1]
-        if earlier.source == offset - 1:
-            return SyncedPlace(least, earlier.target + 1)
-        return SyncedPlace(least, self.syncs[after].target if after < len(self.syncs) else None)
+            return SyncedPlace(least, self._targets[0])
+        if self._sources[after - 1] == offset - 1:
+            return SyncedPlace(least, self._targets[after - 1] + 1)
+        return SyncedPlace(least, self._targets[after] if after < len(self) else None)
 
     def to_source(self, offset: int) -> SyncedPlace | None:
         """The place after the records that a reader of the copy before `offset` has read; None before the first sync.
@@ -171,13 +216,13 @@ class _Written:
         The reader has read all records up to the furthest sync before `offset`, and perhaps the records after a sync
         that fit in the places up to the next sync.
         """
-        at = bisect_left(self.syncs, offset, key=lambda one: one.target)
-        following = self.syncs[at] if at < len(self.syncs) else None
+        at = bisect_left(self._targets, offset)
+        following = OffsetPair(self._sources[at], self._targets[at]) if at < len(self) else None
         read, perhaps = -1, -1
         if at:
-            last = self.syncs[at - 1]
             read = self._furthest[at - 1]
-            perhaps = max(read, self._reached[at - 1], last.source + offset - 1 - last.target)
+            last = self._sources[at - 1] + offset - 1 - self._targets[at - 1]
+            perhaps = max(read, self._reached[at - 1], last)
         if following is not None and following.target == offset and following.source > read:
             # Before the first sync, a reader may have read copies of any record.
             known = at or not offset
@@ -189,10 +234,10 @@ class SyncHistory:
     """The offset syncs of each partition of a flow in the order of their writing, with their anchors and jumps."""
 
     def __init__(self, syncs: Mapping[TopicPartition, Sequence[OffsetPair]]) -> None:
-        self._written = {partition: _Written(some) for partition, some in syncs.items()}
+        self._written = {partition: PartitionPlaces.of(some) for partition, some in syncs.items()}
 
     def __bool__(self) -> bool:
-        return any(one.syncs for one in self._written.values())
+        return any(map(len, self._written.values()))
 
     def anchors(self, partition: TopicPartition) -> list[OffsetPair]:
         """The syncs of a source partition whose offsets grow on both sides; empty before its first sync.

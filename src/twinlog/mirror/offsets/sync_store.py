@@ -1,21 +1,27 @@
-"""Translates offsets by MirrorMaker 2's rules, from a few offset syncs per partition; for comparison and explanation.
+"""Keeps the offset syncs of a flow: all of them for the translation of groups, or the few that MirrorMaker 2 keeps.
 
-Behaviour of Kafka's class OffsetSyncStore since 3.5 (KAFKA-12468, KAFKA-14666).
+MirrorTranslation has the behaviour of Kafka's class OffsetSyncStore since 3.5 (KAFKA-12468, KAFKA-14666).
 """
 
 from __future__ import annotations
 
 import threading
+from abc import ABC, abstractmethod
+from collections import defaultdict
 from collections.abc import Callable
 
 from twinlog.kafka.consumer.topic_reader import TopicReader
+from twinlog.mirror.offsets.sync_history import OffsetPair, PartitionPlaces, PartitionSyncs
 from twinlog.mirror.offsets.syncs import OffsetSync, decode_offset_sync
 from twinlog.mirror.records import INT32, INT64, string
 from twinlog.model.types import SourceOffset, TargetOffset, TopicPartition
 
 VALUE_SIZE = 2 * INT64.size
 KEPT_APART = 4096
-"""The most syncs of a partition as stored bytes; at this number the syncs that MirrorMaker 2 keeps are chosen."""
+"""The most undecoded syncs of a partition; at this number they are decoded, and redundant syncs are forgotten."""
+
+MOST_SYNCS = 1 << 20
+"""The most syncs of a flow in memory, 16 MiB, and 40 MiB more if groups stand in all partitions."""
 
 SYNCS_PER_PARTITION = 64
 """The number of bits of an offset; sync j of a partition is about 2^j source offsets older than its newest sync."""
@@ -23,8 +29,8 @@ SYNCS_PER_PARTITION = 64
 UNTRANSLATABLE = TargetOffset(-1)
 
 
-class SyncStore:
-    """The 64 syncs of each partition that MirrorMaker 2 would keep, of the syncs for which `adds` is true.
+class SyncStore(ABC):
+    """The syncs of a flow for which `adds` is true, decoded for the partitions that are asked for.
 
     A topic of months may hold millions of syncs, and all syncs of a key count. Decoding and choosing takes ten
     microseconds a sync, keeping it undecoded takes a single microsecond. `read` may run beside the other methods;
@@ -37,8 +43,6 @@ class SyncStore:
         self._lock = lock
         self._unread: dict[bytes, bytearray] = {}
         """Concatenated values, by their key."""
-        self._kept = MirrorTranslation()
-        self._kept.ready()
         self._reading = threading.Lock()
 
     def read(self) -> None:
@@ -58,10 +62,9 @@ class SyncStore:
                     if len(unread) >= KEPT_APART * VALUE_SIZE:
                         self._take(key)
 
-    def get_translation(self, partition: TopicPartition) -> MirrorTranslation:
-        """The translation for offsets of this partition; it may lack syncs of other partitions."""
+    def _decode_syncs(self, partition: TopicPartition) -> None:
+        """Add the undecoded syncs of a partition."""
         self._take(string(partition.topic) + INT32.pack(partition.partition))
-        return self._kept
 
     def _take(self, key: bytes) -> None:
         unread = self._unread.pop(key, b"")
@@ -70,12 +73,66 @@ class SyncStore:
             if sync is not None and self._adds(sync):
                 self._add(sync)
 
+    @abstractmethod
+    def _add(self, sync: OffsetSync) -> None:
+        """Take the next sync of its partition."""
+
+
+class MirrorSyncStore(SyncStore):
+    """The 64 syncs of each partition that MirrorMaker 2 would keep."""
+
+    def __init__(self, reader: TopicReader, adds: Callable[[OffsetSync], bool], lock: threading.Lock) -> None:
+        super().__init__(reader, adds, lock)
+        self._kept = MirrorTranslation()
+        self._kept.ready()
+
+    def get_translation(self, partition: TopicPartition) -> MirrorTranslation:
+        """The translation for offsets of this partition; it may lack syncs of other partitions."""
+        self._decode_syncs(partition)
+        return self._kept
+
     def _add(self, sync: OffsetSync) -> None:
         newest = self._kept.newest(sync.source)
         if newest is not None and sync.downstream < newest.downstream:
             # The remote topic was recreated. MirrorMaker 2 would still translate to offsets of the deleted topic.
             self._kept.forget_partition(sync.source)
         self._kept.add(sync)
+
+
+class PlaceStore(SyncStore):
+    """The places that all syncs prove; of very many syncs every second sync is forgotten, in all partitions."""
+
+    def __init__(self, reader: TopicReader, adds: Callable[[OffsetSync], bool], lock: threading.Lock) -> None:
+        super().__init__(reader, adds, lock)
+        self._known: defaultdict[TopicPartition, PartitionSyncs] = defaultdict(PartitionSyncs)
+        self._places: dict[TopicPartition, PartitionPlaces] = {}
+        self._count = 0
+
+    def find_places(self, partition: TopicPartition) -> tuple[PartitionPlaces, bool]:
+        """The places of this partition, and whether they were stored by `store_places`."""
+        self._decode_syncs(partition)
+        stored = self._places.get(partition)
+        return (self._known[partition].places(), False) if stored is None else (stored, True)
+
+    def store_places(self, partition: TopicPartition, places: PartitionPlaces, count: int) -> None:
+        """Answer with these places, made of `count` syncs, until the next sync of the partition."""
+        if count == len(self._known[partition]):
+            self._places[partition] = places
+
+    def newest(self, partition: TopicPartition) -> OffsetPair | None:
+        """The last sync of a partition."""
+        self._decode_syncs(partition)
+        return self._known[partition].newest
+
+    def _add(self, sync: OffsetSync) -> None:
+        known = self._known[sync.source]
+        before = len(known)
+        known.add(sync.upstream, sync.downstream)
+        self._places.pop(sync.source, None)
+        self._count += len(known) - before
+        if self._count > MOST_SYNCS:
+            self._count -= sum(one.thin_out() for one in self._known.values())
+            self._places.clear()
 
 
 class MirrorTranslation:

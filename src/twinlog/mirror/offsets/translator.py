@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Generic, Literal, NamedTuple, TypeVar
 
-from twinlog.errors import RefusedError
+from twinlog.errors import ClusterError, RefusedError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.consumer.topic_reader import TopicReader
 from twinlog.log_once import LogOnce
 from twinlog.mirror.offsets.exact_map import ExactMap, Point, Translated
 from twinlog.mirror.offsets.map_store import MapStore
 from twinlog.mirror.offsets.position_store import PositionStore
-from twinlog.mirror.offsets.sync_store import UNTRANSLATABLE, MirrorTranslation, SyncStore
+from twinlog.mirror.offsets.sync_history import OffsetPair, PartitionPlaces
+from twinlog.mirror.offsets.sync_store import PlaceStore
 from twinlog.mirror.offsets.syncs import OffsetSync
 from twinlog.model.types import AnyOffset, SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.settings.flow import FlowSettings
@@ -33,7 +35,7 @@ class Translation(NamedTuple, Generic[AnyOffset]):
     """An offset on the other cluster; a group that continues there skips no record.
 
     With `exact` the group also repeats no record. `by` names the source of the translation: "map" is twinlog's exact
-    map, "syncs" the offset syncs, of which MirrorMaker 2's rules keep 64 for a partition. "start" is the start of a
+    map, "syncs" all offset syncs (`sync_history`). "start" is the start of a
     remote log that was recreated: it has no copy yet, and offsets of the earlier log may lie beyond its end.
     """
 
@@ -56,7 +58,7 @@ class Translator:
         self._stored = maps or MapStore(settings, target, PositionStore(settings, target))
         self._maps, self._lock = self._stored.maps, self._stored.lock
         syncs = TopicReader(here, TopicName(settings.offset_syncs_topic), optional=True, missing_s=MISSING_S)
-        self._syncs = SyncStore(syncs, self._adds, self._lock)
+        self._syncs = PlaceStore(syncs, self._adds, self._lock)
         self.looked_at_syncs = False
         """Whether the maps lacked a translation of an offset; months of offset syncs take long to read."""
         self._need_syncs = False
@@ -64,6 +66,7 @@ class Translator:
         self._two_topics = settings.earlier_positions_topic not in (None, settings.positions_topic)
         self._logged = LogOnce(target.clock)
         self._flow = settings.name
+        self._source = source
         self._target = target
         self._compared: dict[tuple[TopicName, str], tuple[frozenset[str], bool]] = {}
         """Remote topics whose known ids differ from the id in a position, by topic and that id: the known ids, and
@@ -176,15 +179,30 @@ class Translator:
             if found is not None and found.exact:
                 return Translation(found.offset, True)
         self._want_syncs(partition, None if found is None else known)
+        by_syncs = way.by_syncs(self._places(partition), offset)
         with self._lock:
-            mirror = self._syncs.get_translation(partition)
-            by_syncs = way.by_syncs(mirror, partition, offset)
-            if by_syncs == UNTRANSLATABLE:
-                by_syncs = None
-            newest = mirror.newest(partition)
+            newest = self._syncs.newest(partition)
             ahead = newest is not None and known is not None and way.is_ahead(newest, known)
             first = None if known is None else way.there(known.points(0, 1)[0])
             return _best(None if found is None else found.offset, by_syncs, ahead=ahead, first=first)
+
+    def _places(self, partition: TopicPartition) -> PartitionPlaces:
+        """The places that the offset syncs of a partition prove.
+
+        Syncs that go back may be of an earlier topic of the same name: the end of the source's log tells.
+        """
+        with self._lock:
+            places, stored = self._syncs.find_places(partition)
+        if stored:
+            return places
+        count = len(places)
+        if places.goes_back and self._source.client.connected:
+            with suppress(ClusterError):
+                end = self._source.offsets([partition], latest=True).get(partition)
+                places = places if end is None else places.before(end)
+        with self._lock:
+            self._syncs.store_places(partition, places, count)
+        return places
 
     def synced_up_to(self, partition: TopicPartition) -> SourceOffset | None:
         """The offset after the newest offset sync of a source partition; None before the first sync.
@@ -194,8 +212,8 @@ class Translator:
         if not self.looked_at_syncs:
             return None
         with self._lock:
-            newest = self._syncs.get_translation(partition).newest(partition)
-        return None if newest is None else SourceOffset(newest.upstream + 1)
+            newest = self._syncs.newest(partition)
+        return None if newest is None else SourceOffset(newest.source + 1)
 
     def has_partition(self, partition: TopicPartition) -> bool:
         """Whether the maps or the syncs have a source partition."""
@@ -204,7 +222,7 @@ class Translator:
                 return True
         self._want_syncs(partition, None)
         with self._lock:
-            return self._syncs.get_translation(partition).newest(partition) is not None
+            return self._syncs.newest(partition) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,21 +234,31 @@ class _Way(Generic[Here, There]):
     """
 
     by_map: Callable[[ExactMap, Here], Translated[There] | None]
-    by_syncs: Callable[[MirrorTranslation, TopicPartition, Here], There | None]
-    is_ahead: Callable[[OffsetSync, ExactMap], bool]
+    by_syncs: Callable[[PartitionPlaces, Here], There | None]
+    is_ahead: Callable[[OffsetPair, ExactMap], bool]
     there: Callable[[Point], There]
+
+
+def _to_target_by_syncs(places: PartitionPlaces, offset: SourceOffset) -> TargetOffset | None:
+    place = places.to_target(offset)
+    return None if place is None else TargetOffset(place.least)
+
+
+def _to_source_by_syncs(places: PartitionPlaces, offset: TargetOffset) -> SourceOffset | None:
+    place = places.to_source(offset)
+    return None if place is None else SourceOffset(place.least)
 
 
 _TO_TARGET: _Way[SourceOffset, TargetOffset] = _Way(
     ExactMap.to_target,
-    MirrorTranslation.translate,
-    lambda sync, known: sync.upstream >= known.next_source,
+    _to_target_by_syncs,
+    lambda sync, known: sync.source >= known.next_source,
     lambda point: point.target,
 )
 _TO_SOURCE: _Way[TargetOffset, SourceOffset] = _Way(
     ExactMap.to_source,
-    MirrorTranslation.translate_back,
-    lambda sync, known: sync.downstream >= known.next_target,
+    _to_source_by_syncs,
+    lambda sync, known: sync.target >= known.next_target,
     lambda point: point.source,
 )
 

@@ -24,9 +24,8 @@ from twinlog.settings.flow import FlowSettings
 class GroupPlace(NamedTuple):
     """A partition of the target, and the offset there at which a group continues, None if it is unknown.
 
-    An inexact place may repeat records before `past`; None is unknown. `by_syncs` is True for a place by the few offset
-    syncs that MirrorMaker 2 keeps. `by` is the flow whose maps and offset syncs
-    translated the offset: the flow there, or the flow back. It is empty for an offset to which the histories of both
+    An inexact place may repeat records before `past`; None is unknown. `by_syncs` is True for a place by offset syncs.
+    `by` is the flow whose maps and offset syncs translated the offset: the flow there, or the flow back. It is empty for an offset to which the histories of both
     flows add nothing.
     """
 
@@ -41,7 +40,7 @@ class GroupPlace(NamedTuple):
 def _nearest(place: GroupPlace, synced: SyncedPlace | None, last: Checkpoint | None, end: int) -> GroupPlace:
     """Return an inexact place in a log up to `end`, with what offset syncs and an earlier checkpoint add to it."""
     if synced is not None:
-        # A restart makes MirrorMaker 2 forget the earlier syncs.
+        # The ends of both logs rule out syncs that the translation had to believe.
         known = synced.joined(None if place.by_syncs else place.offset, place.past)
         place = place._replace(offset=known.least, exact=known.exact, past=known.past)
     past = end if place.past is None else min(place.past, end)
@@ -81,8 +80,7 @@ class GroupPlaceProver:
 
         The flow there has copied the records before `cut`. The last `checkpoints` are read if they are None.
 
-        MirrorMaker 2 translates by few offset syncs. Its earlier checkpoints may be further than its present
-        translation, because it forgets offset syncs.
+        The checkpoints of MirrorMaker 2 may be further than the offset syncs prove: compaction deletes offset syncs.
         """
         if not places:
             return {}

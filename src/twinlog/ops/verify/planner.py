@@ -19,7 +19,7 @@ from twinlog.mirror.offsets.exact_map import ExactMap
 from twinlog.mirror.offsets.map_store import MapStore
 from twinlog.mirror.offsets.position_store import PositionStore
 from twinlog.mirror.offsets.positions import Position
-from twinlog.mirror.offsets.sync_store import SyncStore
+from twinlog.mirror.offsets.sync_store import MirrorSyncStore
 from twinlog.mirror.topology.filters import compile_list, spelled_out
 from twinlog.mirror.topology.topology import topology_of
 from twinlog.model.topics import Topic, is_compacted
@@ -315,7 +315,7 @@ class VerifyPlanner:
         wanted = set(parts)
         here = self._source if settings.offset_syncs_location == "source" else self._target
         reader = TopicReader(here, TopicName(settings.offset_syncs_topic), optional=True)
-        store = SyncStore(reader, lambda sync: sync.source in wanted, threading.Lock())
+        store = MirrorSyncStore(reader, lambda sync: sync.source in wanted, threading.Lock())
         if parts:
             try:
                 store.read()

@@ -106,6 +106,15 @@ class Course:
             known.add(source, target)
         return SyncHistory({PART: known.written(self.end)})
 
+    def thinned_out(self) -> SyncHistory:
+        """The history by a part of the syncs, as in a worker with very many syncs."""
+        known = PartitionSyncs()
+        for number, (source, target) in enumerate(self.syncs):
+            known.add(source, target)
+            if number % 7 == 0:
+                known.thin_out()
+        return SyncHistory({PART: known.written(self.end)})
+
     def last_copies(self) -> dict[int, int]:
         return {source: target for target, source in enumerate(self.target) if source is not None}
 
@@ -146,3 +155,18 @@ def test_a_group_skips_no_record_and_repeats_no_more_than_is_said(all_syncs: boo
                 assert place.past is not None
                 assert all(source < place.past for source in first if first[source] < offset), about
     assert len(seen) == 4, seen
+
+
+def test_a_group_skips_no_record_if_syncs_are_thinned_out() -> None:
+    draw = random.Random(random.getrandbits(64))
+    places = 0
+    for _ in range(COURSES):
+        course = Course(draw, all_syncs=False)
+        known, last = course.thinned_out(), course.last_copies()
+        for offset in range(course.end + 1):
+            place = known.translate(PART, SourceOffset(offset), len(course.target))
+            if place is not None:
+                places += 1
+                about = (offset, place, course.source, course.target, course.syncs)
+                assert all(last[source] >= place.least for source in last if source >= offset), about
+    assert places

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from twinlog.mirror.offsets import sync_store
-from twinlog.mirror.offsets.sync_store import UNTRANSLATABLE, MirrorTranslation, SyncStore
+from twinlog.mirror.offsets.sync_store import UNTRANSLATABLE, MirrorSyncStore, MirrorTranslation, PlaceStore
 from twinlog.mirror.offsets.syncs import OffsetSync
 from twinlog.model.types import TopicName, TopicPartition
 
@@ -33,9 +33,9 @@ def sync(partition: int, upstream: int, downstream: int) -> OffsetSync:
     return OffsetSync(TopicName("orders"), partition, upstream, downstream)
 
 
-def store(accepts: Any = lambda _: True) -> tuple[SyncStore, Reader]:
+def store(accepts: Any = lambda _: True) -> tuple[MirrorSyncStore, Reader]:
     reader = Reader()
-    return SyncStore(reader, accepts, threading.Lock()), reader  # type: ignore[arg-type]
+    return MirrorSyncStore(reader, accepts, threading.Lock()), reader  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("at_most", [1, 4096])
@@ -83,6 +83,23 @@ def test_a_recreated_remote_topic_begins_anew() -> None:
         reader.news.append((one.key, one.value))
     found.read()
     assert found.get_translation(PARTS[0]).kept(PARTS[0]) == [sync(0, 150, 3)]
+
+
+def test_very_many_syncs_are_thinned_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sync_store, "MOST_SYNCS", 100)
+    reader = Reader()
+    found = PlaceStore(reader, lambda _: True, threading.Lock())  # type: ignore[arg-type]
+    for number in range(1_000):
+        for one in (sync(0, number * 10, number * 10), sync(1, number * 5, number * 5)):
+            reader.news.append((one.key, one.value))
+    found.read()
+    assert [found.newest(part) for part in PARTS] == [(9_990, 9_990), (4_995, 4_995)]
+    places = [found.find_places(part)[0] for part in PARTS]
+    assert sum(map(len, places)) <= 100
+    first, last = places[0].to_target(5), places[0].to_target(9_991)
+    assert first is not None
+    assert last is not None
+    assert (first.least, last.least) == (1, 9_991)
 
 
 RECORDED = Path(__file__).parents[3] / "recorded" / "translations.jsonl"

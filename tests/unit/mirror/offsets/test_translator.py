@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from harness.virtual.loop import VirtualLoop
 from harness.virtual.requests import METADATA
 from tests.unit.copier.copied import REMOTE, SOURCE, TARGET, World, part, world
 from twinlog.kafka.admin.cluster import ClusterAdmin
+from twinlog.kafka.record.builder import encode_batch, record_body
+from twinlog.kafka.record.compression import CODECS
+from twinlog.kafka.record.stamp import stamp
+from twinlog.mirror.offsets.syncs import OffsetSync
 from twinlog.mirror.offsets.translator import Translation, Translator
 from twinlog.model.types import SourceOffset, TargetOffset
 from twinlog.settings.flow import ClientSettings
@@ -82,3 +86,28 @@ def test_an_id_that_is_older_than_the_position_recreates_no_topic() -> None:
         for offset in (2, 4, 6):
             assert translated(translator, offset) == Translation(TargetOffset(offset), True)
         assert here.target.asked[METADATA] <= asked + 2
+
+
+def write_syncs(here: World, pairs: Iterable[tuple[int, int]]) -> None:
+    syncs = [OffsetSync(part().topic, 0, SourceOffset(source), TargetOffset(target)) for source, target in pairs]
+    batch = encode_batch([(1, record_body(one.key, one.value, ())) for one in syncs], CODECS["none"])
+    stamp(batch, -1, -1, -1)
+    here.source.log(here.settings.offset_syncs_topic).append(bytes(batch))
+
+
+def test_copies_of_mirror_maker_2_are_translated_by_all_its_offset_syncs() -> None:
+    with world() as here, translating(here) as (translator, _):
+        # Of these syncs, MirrorMaker 2 would translate offset 1590 by the sync of offset 0.
+        write_syncs(here, ((offset, offset + 7) for offset in range(0, 20_000, 100)))
+        translator.refresh()
+        assert translated(translator, 1590) == Translation(TargetOffset(1508), False, "syncs")
+        assert translator.to_source(part(), TargetOffset(1590)) == Translation(SourceOffset(1501), False, "syncs")
+        assert translator.synced_up_to(part()) == 19_901
+
+
+def test_offset_syncs_of_an_earlier_source_topic_translate_nothing() -> None:
+    with world() as here, translating(here) as (translator, _):
+        here.feed(VALUES)
+        write_syncs(here, [(0, 0), (900, 900), (0, 901), (4, 905)])
+        translator.refresh()
+        assert translated(translator, 5) == Translation(TargetOffset(906), False, "syncs")
