@@ -56,7 +56,7 @@ class GroupOffsetTranslator:
         self._policy = policy_of(settings)
         self._filter = topic_filter_of(settings)
         self._there = translator
-        self.reverse = reverse or _reverse_of(settings)
+        self.reverse = reverse or reverse_of(settings)
         """The flow back."""
         self._source = source
         self._target = target
@@ -157,7 +157,7 @@ class GroupOffsetTranslator:
         return None if self.came_from_target(partition.topic) else self._there.past_copies(partition, offset)
 
 
-def _reverse_of(settings: FlowSettings) -> FlowSettings:
+def reverse_of(settings: FlowSettings) -> FlowSettings:
     """Return the flow back with default settings."""
     return replace(
         settings,

@@ -25,8 +25,8 @@ class GroupPlace(NamedTuple):
     """A partition of the target, and the offset there at which a group continues, None if it is unknown.
 
     An inexact place may repeat records before `past`; None is unknown. `by_syncs` is True for a place by offset syncs.
-    `by` is the flow whose maps and offset syncs translated the offset: the flow there, or the flow back. It is empty for an offset to which the histories of both
-    flows add nothing.
+    `by` is the flow whose maps and offset syncs translated the offset: the flow there, or the flow back. It is empty
+    for an offset to which the histories of both flows add nothing.
     """
 
     partition: TopicPartition

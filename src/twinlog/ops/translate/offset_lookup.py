@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from typing import Any, cast
 
 from twinlog.errors import ClusterError, GroupGoneError, RefusedError, TopicGoneError
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect, both_clusters
 from twinlog.kafka.admin.groups import GroupAdmin
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.retry import COMMAND_CONNECT_S
+from twinlog.mirror.groups.group_offsets import reverse_of
 from twinlog.mirror.offsets.map_store import MapStore
 from twinlog.mirror.offsets.position_store import PositionStore
 from twinlog.mirror.offsets.translator import Translation, Translator
 from twinlog.mirror.topology.topology import topology_of
+from twinlog.model.groups import CommittedOffset
 from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.ops.status.readers import ClustersReader, ask_twice, read_offsets
+from twinlog.ops.switchover.group_places import GroupPlace, GroupPlaceProver
 from twinlog.settings.flow import FlowSettings
 
 log = logging.getLogger(__name__)
@@ -61,6 +65,9 @@ class Lookup(ClustersReader):
         self._maps = MapStore(settings, self._target, PositionStore(settings, self._target))
         self._translator = Translator(settings, self._source, self._target, self._maps)
         self._connected: set[str] = set()
+        here, there = (self._target, self._source) if back else (self._source, self._target)
+        ways = (reverse_of(settings), settings) if back else (settings, reverse_of(settings))
+        self._proofs = GroupPlaceProver(*ways, here, there, lambda _group: True)
 
     def group(self, group: GroupId) -> list[TranslatedOffset]:
         """Return the translations of all offsets that a group has committed on the first cluster; raises ClusterError
@@ -80,7 +87,10 @@ class Lookup(ClustersReader):
             hint = f"; did you mean {' or '.join(close)}?" if close else ""
             raise GroupGoneError(f"cluster {self._here.alias}: group {group} lacks committed offsets{hint}")
         ask_twice(self._target, self._learn)
-        return [self._translated(partition, committed.offset) for partition, committed in sorted(found[group].items())]
+        return self._prove(
+            [self._translated(partition, committed.offset) for partition, committed in sorted(found[group].items())],
+            group,
+        )
 
     def _way_out(self, group: GroupId) -> str:
         """Name the places with the offsets of a group whose cluster fails to answer."""
@@ -103,7 +113,7 @@ class Lookup(ClustersReader):
     def offsets(self, partition: TopicPartition, offsets: Sequence[int]) -> list[TranslatedOffset]:
         """Return the translations of offsets of a partition, in their order."""
         ask_twice(self._target, self._learn)
-        return [self._translated(partition, offset) for offset in offsets]
+        return [self._prove([self._translated(partition, offset)])[0] for offset in offsets]
 
     def _connect(self, admin: ClusterAdmin) -> None:
         if admin.alias not in self._connected:
@@ -163,8 +173,52 @@ class Lookup(ClustersReader):
             partition, offset, there, reason=f"{self._settings.name} has not copied this partition yet"
         )
 
+    def _prove(self, answers: list[TranslatedOffset], group: GroupId | None = None) -> list[TranslatedOffset]:
+        """Return the answers with the nearest places that are proven, as `twinlog groups` shows them.
+
+        The checkpoints of a `group` count, too. Without an answer of both clusters the translations stay.
+        """
+        inexact = [one for one in answers if one.found and not one.found.exact and one.found.by != "start"]
+        if not inexact or len(self._connected) < 2:
+            return answers
+        name = group or GroupId("")
+        places = {
+            (name, one.partition): GroupPlace(
+                one.there,
+                int(one.found.offset),
+                False,
+                "back" if self._back else "there",
+                self._past(one),
+                one.found.by == "syncs",
+            )
+            for one in inexact
+            if one.there is not None and one.found is not None
+        }
+        committed = {name: {one.partition: CommittedOffset(one.offset) for one in inexact}}
+        cut = {} if self._back else {one.partition: self._copied_up_to(one.partition) for one in inexact}
+        no_checkpoints = None if group is not None else ()
+        try:
+            proven = ask_twice(self._target, lambda: self._proofs.prove(places, committed, cut, no_checkpoints))
+        except ClusterError as error:
+            log.debug("inexact offsets keep their translation: %s", error)
+            return answers
+        return [_nearer(one, proven.get((name, one.partition))) for one in answers]
+
+    def _copied_up_to(self, partition: TopicPartition) -> int:
+        position, synced = self._maps.position(partition), self._translator.synced_up_to(partition)
+        return max(0 if position is None else int(position.next_source), synced or 0)
+
+    def _past(self, one: TranslatedOffset) -> int | None:
+        return None if self._back else self._translator.past_copies(one.partition, SourceOffset(one.offset))
+
     def _source_of(self, partition: TopicPartition) -> TopicPartition | None:
         if not self._back:
             return partition
         topic = self._topology.source_topic(partition.topic)
         return None if topic is None else TopicPartition(topic, partition.partition)
+
+
+def _nearer(one: TranslatedOffset, place: GroupPlace | None) -> TranslatedOffset:
+    if place is None or place.offset is None or one.found is None:
+        return one
+    return replace(one, found=one.found._replace(offset=cast(Any, place.offset), exact=place.exact))

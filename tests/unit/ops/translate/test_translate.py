@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -14,11 +14,18 @@ from harness.virtual.faults import Fault
 from harness.virtual.loop import VirtualLoop, virtual_loop
 from harness.virtual.requests import FIND_COORDINATOR, LIST_OFFSETS, OFFSET_FETCH
 from twinlog.cli.main import app
+from twinlog.config import load
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.protocol.error_codes import Code
+from twinlog.kafka.record.builder import encode_batch, record_body
+from twinlog.kafka.record.compression import CODECS
+from twinlog.kafka.record.stamp import stamp
+from twinlog.mirror.offsets.syncs import OffsetSync
+from twinlog.mirror.records import Checkpoint
 from twinlog.model.groups import GROUPS_TOPIC
+from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicName
 from twinlog.ops.translate import offset_lookup
-from twinlog.settings.flow import ClientSettings
+from twinlog.settings.flow import ClientSettings, FlowSettings
 
 FLOWS = "clusters = a, b\na.bootstrap.servers = a:1\nb.bootstrap.servers = b:1\na->b.enabled = true\n"
 
@@ -95,6 +102,12 @@ def clusters(monkeypatch: pytest.MonkeyPatch) -> Iterator[Clusters]:
         yield source, target
 
 
+def flow_of(tmp_path: Path) -> FlowSettings:
+    file = tmp_path / "mm2.properties"
+    file.write_text(FILE)
+    return next(flow for flow in load(file).flows if flow.enabled)
+
+
 def run(tmp_path: Path, code: int = 1) -> str:
     file = tmp_path / "mm2.properties"
     file.write_text(FILE)
@@ -149,3 +162,34 @@ def test_what_the_flow_has_stored_is_asked_for_again(
     assert FOUND in run(tmp_path)
     assert "the offset syncs are unreadable" not in caplog.text
     assert target.faults_left == source.faults_left == 0
+
+
+def put(cluster: VirtualCluster, topic: str, records: Iterable[tuple[bytes, bytes]]) -> None:
+    batch = encode_batch([(1, record_body(key, value, ())) for key, value in records], CODECS["none"])
+    stamp(batch, -1, -1, -1)
+    cluster.log(topic).append(bytes(batch))
+
+
+@pytest.mark.parametrize(
+    ("committed", "checkpoint", "place", "exact"),
+    [(11, None, 11, True), (20, None, 11, False), (20, 15, 15, False), (26, None, 26, True), (29, None, 26, False)],
+)
+def test_copies_of_mirror_maker_2_are_translated_as_in_groups(
+    clusters: Clusters, tmp_path: Path, committed: int, checkpoint: int | None, place: int, exact: bool
+) -> None:
+    source, target = clusters
+    for cluster, topic in ((source, "t"), (target, "s.t")):
+        cluster.create(topic)
+        put(cluster, topic, [(b"k", b"v")] * 30)
+    syncs = [OffsetSync(TopicName("t"), 0, SourceOffset(at), TargetOffset(at)) for at in (0, 10, 25)]
+    put(source, "mm2-offset-syncs.w.internal", [(one.key, one.value) for one in syncs])
+    target.create("s.checkpoints.internal")
+    if checkpoint is not None:
+        one = Checkpoint(GroupId("shop"), TopicName("s.t"), 0, SourceOffset(checkpoint), TargetOffset(checkpoint))
+        put(target, "s.checkpoints.internal", [(one.key, one.value)])
+    source.offsets.committed["shop"] = {("t", 0): (committed, "")}
+    with offset_lookup.Lookup(flow_of(tmp_path)) as lookup:
+        (answer,) = lookup.group(GroupId("shop"))
+    assert answer.found is not None
+    assert (answer.found.offset, answer.found.exact) == (place, exact)
+    assert answer.found.by == "syncs"
