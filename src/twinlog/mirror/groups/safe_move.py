@@ -229,9 +229,11 @@ def _compared(
         reasons = (*reasons, Reason(Obstacle.TARGET_AHEAD, text))
     repeats = max(0, true - resumes) if exact else _most_repeated(facts, resumes)
     if resumes < true and (repeats is None or repeats > most_repeats):
-        reasons = (*reasons, _late(facts, resumes, true - resumes))
-    elif not exact and resumes <= true and (repeats is None or repeats > most_repeats):
-        more = "" if repeats is None else f", up to {counted(repeats, 'record')}"
+        reasons = (*reasons, _late(facts, resumes, true, repeats, exact=exact))
+    left = None if exact else _most_repeated(facts, true)
+    if not exact and resumes <= true and (left is None or left > most_repeats):
+        # A group before its inexact place repeats records from this place on, too.
+        more = "" if left is None else f", up to {counted(left, 'record')}"
         text = f"offset {facts.committed} has no exact translation: the group would repeat some{more}"
         reasons = (*reasons, Reason(Obstacle.NOT_EXACT, text))
     return MoveVerdict(reasons, repeats, skips)
@@ -274,8 +276,16 @@ def _outside_the_log(facts: MoveFacts, resumes: TargetOffset) -> Reason | None:
     return None
 
 
-def _late(facts: MoveFacts, resumes: TargetOffset, records: int) -> Reason:
+def repeats_shown(repeats: int | None, *, exact: bool) -> str:
+    """A number of repeated records in words: by an inexact place the number is a maximum, None is unknown."""
+    if repeats is None:
+        return "unknown"
+    return f"{repeats:,}" if exact or not repeats else f"up to {repeats:,}"
+
+
+def _late(facts: MoveFacts, resumes: TargetOffset, true: TargetOffset, repeats: int | None, *, exact: bool) -> Reason:
     """Return the reason why a group would continue before its position."""
+    records = "an unknown number of records" if repeats is None else repeats_shown(repeats, exact=exact)
     committed, checkpoint = facts.committed, facts.checkpoint_source
     if committed is not None and (checkpoint is None or checkpoint < committed):
         if checkpoint is None:
@@ -284,8 +294,9 @@ def _late(facts: MoveFacts, resumes: TargetOffset, records: int) -> Reason:
             text = f"the last checkpoint is of {checkpoint}, the group has committed {committed}: {records} to repeat"
         return Reason(Obstacle.CHECKPOINT_OLD, text)
     off = "" if facts.syncs else "; the flow commits no offsets there"
+    before = f"{'' if exact else 'at least '}{true - resumes}"
     return Reason(
-        Obstacle.TARGET_BEHIND, f"on the target the group stands at {resumes}, {records} before its position{off}"
+        Obstacle.TARGET_BEHIND, f"on the target the group stands at {resumes}, {before} before its position{off}"
     )
 
 

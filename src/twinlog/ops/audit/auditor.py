@@ -36,6 +36,7 @@ from twinlog.ops.inventory import Content, Inventory, logs_of, partitions_of, re
 from twinlog.ops.plan.planner import FlowPlanner
 from twinlog.ops.status.flow import FlowReader
 from twinlog.ops.status.readers import ask_twice
+from twinlog.ops.status.state import BY_OTHERS, FlowCondition
 from twinlog.ops.verify.model import Verdict
 from twinlog.ops.verify.planner import VerifyOptions, VerifyPlan, VerifyPlanner
 from twinlog.settings.flow import FlowSettings
@@ -107,6 +108,8 @@ class FlowAuditor:
         self._source, self._target = both_clusters(flow, connect)
         self._deadline = deadline or AuditDeadline(self._source.clock, None)
         self._history = SyncHistory({})
+        self._by_twinlog = False
+        """Whether twinlog runs the flow now."""
         self._here: Inventory | None = None
         self._there: Inventory | None = None
 
@@ -124,11 +127,12 @@ class FlowAuditor:
         self._source.connect(COMMAND_CONNECT_S)
         runner: list[str] = []
         parts: list[PartResult] = []
+        lag = self._part(AuditPart.LAG, lambda: self._state(runner))
         if flow.copies:
             parts += self._records()
         if flow.enabled and flow.kind in (None, "checkpoint"):
             parts.append(self._part(AuditPart.GROUPS, self._groups))
-        parts.append(self._part(AuditPart.LAG, lambda: self._state(runner)))
+        parts.append(lag)
         if flow.copies:
             parts.append(self._part(AuditPart.FILTER, self._filter))
             parts.append(self._part(AuditPart.SETTINGS, self._settings))
@@ -225,7 +229,7 @@ class FlowAuditor:
         known = next(one for one in followers(self._flows) if one.settings is self._flow)
         with GroupsReader(known.settings, known.copied_by, known.reverse, connect=self._connect) as reader:
             seen = reader.read()
-        findings = group_findings(self._flow.name, self._flow.target, seen)
+        findings = group_findings(self._flow.name, self._flow.target, seen, by_twinlog=self._by_twinlog)
         trouble = None if seen.source_trouble is None else f"the source is silent about groups: {seen.source_trouble}"
         if seen.unlisted:
             trouble = (
@@ -256,6 +260,7 @@ class FlowAuditor:
             seen = reader.read()
         detail = f": {seen.state.detail}" if seen.state.detail else ""
         runner.append(f"{seen.state.word}{detail}")
+        self._by_twinlog = seen.state.condition is FlowCondition.RUNNING and seen.state.word != BY_OTHERS
         findings, trouble = state_found(seen)
         return PartResult(AuditPart.LAG, tuple(findings), f"{counted(len(seen.topics), 'topic')}", trouble)
 
@@ -345,7 +350,8 @@ class FlowAuditor:
             connect=self._connect,
         ) as planner:
             plan = planner.plan(RATE)
-        return PartResult(AuditPart.CHANGES, tuple(changes_found(plan)), "by the code of `twinlog plan`")
+        scope = "none, twinlog runs the flow" if self._by_twinlog else "by the code of `twinlog plan`"
+        return PartResult(AuditPart.CHANGES, tuple(changes_found(plan, by_twinlog=self._by_twinlog)), scope)
 
     # Inventories, each read once.
 

@@ -159,9 +159,11 @@ def _difference(
     return [Finding(kind, severity, AuditPart.SETTINGS, text, way, len(some), flow.name, limited(map(line, some)))]
 
 
-def changes_found(plan: FlowPlan) -> list[Finding]:
-    """The first changes of a run of twinlog, and its problems."""
+def changes_found(plan: FlowPlan, *, by_twinlog: bool = False) -> list[Finding]:
+    """The problems of a run of twinlog, and its first changes unless the flow runs `by_twinlog` already."""
     found = [_problem(plan, problem) for problem in plan.problems]
+    if by_twinlog:
+        return found
     remotes = [f"{one.name}: {counted(one.partitions, 'partition')}" for one in plan.create if one.source is not None]
     own = [f"{one.cluster}: {one.name}" for one in plan.create if one.source is None]
     settings = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from twinlog.mirror.groups.safe_move import MoveVerdict, Obstacle, true_offset
+from twinlog.mirror.groups.safe_move import MoveVerdict, Obstacle, repeats_shown, true_offset
 from twinlog.model.amounts import counted
 from twinlog.model.topics import listed
 from twinlog.ops.audit.report import AuditPart, Finding, Severity
@@ -73,13 +73,14 @@ def _is_passing(verdict: MoveVerdict) -> bool:
     return all(reason.obstacle in IN_PASSING for reason in verdict.reasons)
 
 
-def group_findings(flow: str, target: str, seen: GroupsSnapshot) -> list[Finding]:
-    """A finding for each group that would skip records, repeat records, or begin at an unknown offset on the target."""
+def group_findings(flow: str, target: str, seen: GroupsSnapshot, *, by_twinlog: bool = False) -> list[Finding]:
+    """A finding for each group that would skip records, repeat records, or begin at an unknown offset on the target;
+    `by_twinlog` is True if twinlog runs the flow now."""
     found: list[Finding] = []
     for group in seen.groups:
         one = failover_of(group)
         found += _of_skips(flow, target, one)
-        found += _of_repeats(flow, target, one)
+        found += _of_repeats(flow, target, one, by_twinlog=by_twinlog)
         found += _of_unclear(flow, target, one)
         if not group.partitions:
             text = f"group {group.group}: its offsets on the source are gone, and it has checkpoints on {target}"
@@ -120,26 +121,36 @@ def _of_skips(flow: str, target: str, one: GroupFailover) -> list[Finding]:
     return [Finding("group-skips", Severity.CRITICAL, AuditPart.GROUPS, text, way, count, flow, lines)]
 
 
-def _of_repeats(flow: str, target: str, one: GroupFailover) -> list[Finding]:
+def _of_repeats(flow: str, target: str, one: GroupFailover, *, by_twinlog: bool) -> list[Finding]:
     if not one.repeats:
         return []
     count = sum(records for _, records in one.repeats)
-    about = "" if all(true_offset(part.facts)[1] for part, _ in one.repeats) else "up to "
-    text = f"group {one.group} would repeat {about}{counted(count, 'record')} on {target}"
-    commits = all(part.facts.syncs for part, _ in one.repeats)
-    left = [part.facts for part, _ in one.repeats if part.facts.left_to_switchover]
-    way = (
-        _WAYS_OUT[Obstacle.LEFT_TO_SWITCHOVER]
-        if left
-        else (
+    shown = repeats_shown(count, exact=all(true_offset(part.facts)[1] for part, _ in one.repeats))
+    text = f"group {one.group} would repeat {shown} {'record' if count == 1 else 'records'} on {target}"
+    if any(part.facts.left_to_switchover for part, _ in one.repeats):
+        way = _WAYS_OUT[Obstacle.LEFT_TO_SWITCHOVER]
+    elif not all(part.facts.syncs for part, _ in one.repeats):
+        way = f"set sync.group.offsets.enabled = true, so that offsets are committed on {target}"
+    elif not by_twinlog:
+        way = (
             "the consumers must accept repeats: MirrorMaker 2 translates offsets only at its offset syncs "
             "(offset.lag.max), and commits them once a minute"
-            if commits
-            else f"set sync.group.offsets.enabled = true, so that offsets are committed on {target}"
         )
+    elif all(part.verdict.heals for part, _ in one.repeats):
+        way = f"wait until the group may move: `twinlog groups FILE --group {one.group} --wait`"
+    else:
+        way = (
+            "let the group read on to the records that twinlog copied, or accept repeats: offset syncs of "
+            "MirrorMaker 2 (offset.lag.max) prove no nearer offset"
+        )
+    lines = _lines(
+        one.repeats, lambda part, records: f"{part.facts.source}: {_offsets(part)}, {_repeated(part, records)}"
     )
-    lines = _lines(one.repeats, lambda part, records: f"{part.facts.source}: {_offsets(part)}, {records} repeated")
     return [Finding("group-repeats", Severity.NOTE, AuditPart.GROUPS, text, way, count, flow, lines)]
+
+
+def _repeated(part: GroupPartitionStatus, records: int) -> str:
+    return f"{repeats_shown(records, exact=true_offset(part.facts)[1])} repeated"
 
 
 def _of_unclear(flow: str, target: str, one: GroupFailover) -> list[Finding]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from twinlog.message_ids import ID, with_id
+from twinlog.mirror.groups.safe_move import repeats_shown
 from twinlog.model.amounts import counted, shown_bytes
 from twinlog.model.types import GroupId, TopicName, TopicPartition
 from twinlog.ops.audit.report import Finding
@@ -212,8 +213,9 @@ class CanaryReport:
             text = "No record was compared: the canary has yet to copy."
         repeats = [one.repeats for one in self.groups if one.repeats is not None]
         if self.groups:
-            up_to = "" if all(one.certain for one in self.groups if one.repeats is not None) else "up to "
-            by_mm2 = f"{up_to}{counted(sum(repeats), 'record')} by MirrorMaker 2's offsets, and " if repeats else ""
+            certain = all(one.certain for one in self.groups if one.repeats is not None)
+            shown = f"{repeats_shown(sum(repeats), exact=certain)} {'record' if sum(repeats) == 1 else 'records'}"
+            by_mm2 = f"{shown} by MirrorMaker 2's offsets, and " if repeats else ""
             none, some = ("none", "some") if repeats else ("no record", "some records")
             by_map = none if all(one.exact for one in self.groups) else some
             text += f" On a failover now, consumer groups would repeat {by_mm2}{by_map} by twinlog's map."
@@ -307,8 +309,8 @@ def _resume(one: GroupResume) -> str:
     elif one.should is None:
         mm2 = f"MirrorMaker 2 resumes at {one.resumes}, and the right offset is unknown"
     else:
-        up_to, at_least = ("", "") if one.certain else ("up to ", "at least ")
-        repeated = "unknown" if one.repeats is None else f"{up_to}{one.repeats:,}"
+        at_least = "" if one.certain else "at least "
+        repeated = repeats_shown(one.repeats, exact=one.certain)
         counts = f"{repeated} repeated, {at_least if one.skips else ''}{one.skips or 0:,} skipped"
         mm2 = f"MirrorMaker 2 resumes at {one.resumes}, should be {at_least}{one.should}: {counts}"
     if one.in_canary is None:

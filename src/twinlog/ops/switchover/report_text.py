@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from twinlog.mirror.groups.safe_move import repeats_shown
 from twinlog.model.amounts import counted, shown_bytes
 from twinlog.ops.switchover.model import Data, FenceMethod, SwitchoverKind
 from twinlog.ops.switchover.steps.group_step import AHEAD, COMMITTED, IN_USE, MOVED, REFUSED, THERE, UNKNOWN
@@ -100,7 +101,7 @@ def _group_row(name: str, one: Data) -> tuple[Any, ...]:
     reasons = dict.fromkeys(why for offset in one["offsets"] if (why := offset.get("why")))
     refused = dict.fromkeys(why for offset in one["offsets"] if (why := offset.get("refused")))
     trouble = "".join(f"; {text}" for text in (one["trouble"], *refused, *list(reasons)[:3]) if text)
-    unknown = "unknown"
-    skipped = unknown if one["skipped"] is None else one["skipped"]
-    repeated = unknown if one["repeated"] is None else one["repeated"]
+    skipped = "unknown" if one["skipped"] is None else one["skipped"]
+    exact = all(offset.get("exact", True) for offset in one["offsets"] if offset.get("repeats"))
+    repeated = repeats_shown(one["repeated"], exact=exact)
     return name, skipped, repeated, one["state"] or "unknown", what + trouble

@@ -193,6 +193,16 @@ def test_a_group_at_the_end_of_the_copies_repeats_nothing_however_silent_the_sou
     assert of(source_answers=False, **at_end) == MoveVerdict()
 
 
+def test_a_group_before_its_inexact_place_repeats_records_after_this_place_too() -> None:
+    verdict = of(committed=120, translated=90, past_copies=105, exact=False)
+    assert kinds(verdict) == [Obstacle.CHECKPOINT_OLD, Obstacle.NOT_EXACT]
+    late, inexact = (reason.text for reason in verdict.reasons)
+    assert late.endswith("the group has committed 120: up to 35 to repeat")
+    assert inexact.endswith("the group would repeat some, up to 15 records")
+    (behind, _) = of(translated=75, past_copies=80, exact=False).reasons
+    assert behind.text.endswith("the group stands at 70, at least 5 before its position")
+
+
 def test_at_both_ends_it_may_move_however_offsets_are_translated() -> None:
     ends = {"committed": 140, "checkpoint_source": 140, "translated": 100, "exact": False, "target_committed": 110}
     assert of(**ends).safe

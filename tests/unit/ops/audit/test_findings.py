@@ -7,6 +7,7 @@ import re
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -70,6 +71,22 @@ def test_a_group_ahead_on_the_target_skips_records() -> None:
 def test_a_group_behind_on_the_target_repeats_records() -> None:
     (found,) = groups(replace(STANDS, target_committed=60))
     assert (found.kind, found.severity, found.count) == ("group-repeats", Severity.NOTE, 10)
+
+
+@pytest.mark.parametrize(
+    ("changes", "by_twinlog", "way"),
+    [
+        ({"target_committed": 60}, False, "the consumers must accept repeats: MirrorMaker 2 translates"),
+        ({"target_committed": 60}, True, "wait until the group may move: `twinlog groups FILE --group shop --wait`"),
+        ({"exact": False}, True, "let the group read on to the records that twinlog copied, or accept repeats"),
+        ({"target_committed": 60, "syncs": False}, True, "set sync.group.offsets.enabled = true"),
+    ],
+)
+def test_the_way_out_of_repeats_is_that_of_the_program_that_runs_the_flow(
+    changes: dict[str, Any], by_twinlog: bool, way: str
+) -> None:
+    (found,) = group_findings("a->b", "b", seen(group("shop", replace(STANDS, **changes))), by_twinlog=by_twinlog)
+    assert found.way_out.startswith(way)
 
 
 def test_a_group_between_two_offset_syncs_has_the_range_of_its_place() -> None:
@@ -241,6 +258,7 @@ def test_the_plan_of_a_run_becomes_notes_and_its_problems_warnings() -> None:
     problems = (Problem("disk", "too full; add disks"), Problem("permission", "User:x lacks READ on topic t"))
     plan = FlowPlan("a->b", "a", "b", 50e6, problems=problems, notes=("x",))
     problem, permission, note = changes_found(plan)
+    assert changes_found(plan, by_twinlog=True) == [problem, permission]
     assert (problem.kind, problem.severity, problem.way_out) == ("problem", Severity.WARNING, "add disks")
     assert problem.text.endswith("(disk): too full")
     assert permission.text.endswith("User:x lacks READ on topic t")

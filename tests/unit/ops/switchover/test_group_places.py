@@ -13,6 +13,7 @@ from tests.unit.ops.switchover.scripted_groups import ORDERS, P0, SHOP, Scripted
 from twinlog.errors import RefusedError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.mirror.groups.group_offsets import TranslatedGroupOffset
+from twinlog.mirror.groups.move_facts import GroupMove
 from twinlog.mirror.offsets.map_store import MapStore
 from twinlog.mirror.offsets.sync_history import PartitionSyncs, SyncHistory
 from twinlog.mirror.offsets.translator import Translation
@@ -179,6 +180,16 @@ def test_copies_of_mirror_maker_are_translated_as_in_an_audit() -> None:
     assert reports(copied_by_mirror_maker(808, 405, syncs, present=607)) == ("committed", 808, 0, 0, "")
     assert place_before_a_move(808, 405, syncs)[1:3] == (808, True)
     assert reports(copied_by_mirror_maker(809, 405, syncs, present=607)) == ("committed", 809, 0, 0, "")
+
+
+def test_the_same_command_again_counts_the_repeats_of_a_group_that_has_yet_to_read() -> None:
+    syncs = Syncs((0, 0), (707, 707), (808, 808), (1000, 1000))
+    seen = copied_by_mirror_maker(800, 405, syncs, present=708)
+    moved = replace(seen, offsets=tuple(replace(one, move=GroupMove(800, 708)) for one in seen.offsets))
+    doubt = "offset 800 has no exact translation: the group would repeat some, up to 100 records"
+    assert reports(moved) == ("there", 708, 0, 100, doubt)
+    read_on = replace(moved, offsets=tuple(replace(one, present=750) for one in moved.offsets))
+    assert reports(read_on) == ("moved", 708, 0, 0, "")
 
 
 def test_a_restart_of_mirror_maker_that_copied_again_moves_no_group_further() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from twinlog.errors import ClusterError
 from twinlog.mirror.groups.move_facts import MoveFacts
@@ -118,7 +118,11 @@ def verdict_of(one: GroupOffsetDecision, seen: MovedGroups, *, committed: bool) 
     """
     offset = one.offset
     stands = offset.there if committed else offset.present
-    return judge_move(facts_of(offset, seen, stands))
+    facts = facts_of(offset, seen, stands)
+    if offset.move is not None and stands == offset.there == offset.move.target:
+        # The group has yet to read on the target: what it will repeat there is still to come.
+        facts = replace(facts, move=None)
+    return judge_move(facts)
 
 
 def facts_of(offset: GroupOffset, seen: MovedGroups, stands: int | None) -> MoveFacts:
