@@ -210,6 +210,11 @@ class PartitionPlaces:
             return SyncedPlace(least, self._targets[after - 1] + 1)
         return SyncedPlace(least, self._targets[after] if after < len(self) else None)
 
+    def last_copied(self, offset: int) -> int | None:
+        """The source offset of a group that came to the copy at the last sync up to `offset`, and read nothing else."""
+        at = bisect_right(self._targets, offset)
+        return self._sources[at - 1] + (self._targets[at - 1] < offset) if at else None
+
     def to_source(self, offset: int) -> SyncedPlace | None:
         """The place after the records that a reader of the copy before `offset` has read; None before the first sync.
 

@@ -105,6 +105,19 @@ def test_copies_of_mirror_maker_2_are_translated_by_all_its_offset_syncs() -> No
         assert translator.synced_up_to(part()) == 19_901
 
 
+def test_a_group_that_comes_back_from_the_second_copies_skips_no_record() -> None:
+    with world() as here, translating(here) as (translator, _):
+        here.feed([b"%d" % number for number in range(100)])
+        # Records 40 to 59 were copied twice.
+        write_syncs(here, [(0, 10), (50, 60), (40, 70), (99, 129)])
+        translator.refresh()
+        for offset in range(100):
+            there = translated(translator, offset)
+            if there is not None:
+                back = translator.to_source(part(), there.offset)
+                assert back is None or back.offset <= offset
+
+
 def test_offset_syncs_of_an_earlier_source_topic_translate_nothing() -> None:
     with world() as here, translating(here) as (translator, _):
         here.feed(VALUES)
