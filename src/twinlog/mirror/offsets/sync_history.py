@@ -111,7 +111,7 @@ class PartitionSyncs:
 
 @dataclass(frozen=True, slots=True)
 class SyncedPlace:
-    """The place on the other cluster of a group that stands at or after an offset sync.
+    """The place on the other cluster of a group at or after an offset sync.
 
     A group that continues at `least` skips no record. From `past` on it repeats no record that the syncs show; `past`
     is None after the last sync.

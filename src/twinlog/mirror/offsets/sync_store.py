@@ -21,7 +21,7 @@ KEPT_APART = 4096
 """The most undecoded syncs of a partition; at this number they are decoded, and redundant syncs are forgotten."""
 
 MOST_SYNCS = 1 << 20
-"""The most syncs of a flow in memory, 16 MiB, and 40 MiB more if groups stand in all partitions."""
+"""The most syncs of a flow in memory, 16 MiB, and 40 MiB more if groups have positions in all partitions."""
 
 SYNCS_PER_PARTITION = 64
 """The number of bits of an offset; sync j of a partition is about 2^j source offsets older than its newest sync."""
