@@ -170,20 +170,21 @@ class GroupSync:
         groups = self._target.call(self._admin.listed)
         self.active = frozenset(name for name, group in groups.items() if group.commits and not group.empty)
         commits: dict[GroupId, GroupOffsets] = {}
+        ahead_there: set[GroupId] = set()
         for group, offsets in present.items():
             now = {where: offsets.get(where) for where in positions[group]}
             moved = self._was_committed(group, now) or self._is_foreign(group, now, positions[group])
             self._seen[group] = now
-            self.ahead -= {group}
             if not self._is_idle(group, groups.get(group), moved):
                 continue
             if any(what is not None and what.offset > positions[group][where].offset for where, what in now.items()):
-                self.ahead |= {group}
+                ahead_there.add(group)
             new = ahead(due[group], offsets)
             if new:
                 commits[group] = new
             else:
                 self._reached(group, due[group], set())
+        self.ahead = (self.ahead - present.keys()) | ahead_there
         commits = self._within_logs(commits, present)
         if not commits:
             return
