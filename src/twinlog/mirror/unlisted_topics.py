@@ -5,14 +5,15 @@ Brokers leave a topic without DESCRIBE out of that list (Kafka class KafkaApis).
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
+from dataclasses import dataclass
 
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.admin.topics import find_unlisted_topics
 from twinlog.mirror.offsets.position_store import copied_topics
 from twinlog.mirror.offsets.positions import Position
 from twinlog.mirror.topology.topology import Topology, absent_topics
-from twinlog.model.topics import Topic
+from twinlog.model.topics import Topic, listed
 from twinlog.model.types import TopicName, TopicPartition
 
 
@@ -39,3 +40,61 @@ def find_hidden(cluster: ClusterAdmin, unlisted: Iterable[Topic]) -> frozenset[T
         return frozenset()
     _, hidden = cluster.call(find_unlisted_topics, cluster.client, missing)
     return hidden
+
+
+def find_hidden_copied(
+    source: ClusterAdmin,
+    topology: Topology,
+    positions: Mapping[TopicPartition, Position],
+    seen: Container[TopicName],
+    there: Callable[[], Container[TopicName]],
+) -> list[TopicName]:
+    """The topics that the flow has copied, and that brokers of the source hide from the login.
+
+    These have stored positions, or the file spells them out and the target has their remote topics. `seen` are the
+    topics of the source, and `there` returns the topics of the target. Raises ClusterError.
+    """
+    unlisted = unlisted_topics(topology, seen, positions)
+    copied = {topic.name for topic in unlisted if topic.topic_id is not None}
+    remotes = there() if len(copied) < len(unlisted) else ()
+    missing = [one for one in unlisted if one.name in copied or topology.remote_name(one.name) in remotes]
+    return sorted(find_hidden(source, missing))
+
+
+@dataclass(frozen=True, slots=True)
+class HiddenOffsets:
+    """Source topics whose committed offsets brokers leave out of each answer, and the missing right in words.
+
+    Brokers answer with the offsets in topics that the login may describe (Kafka class KafkaApis).
+    """
+
+    topics: tuple[TopicName, ...]
+    right: str
+
+
+def find_hidden_offsets(
+    source: ClusterAdmin,
+    topology: Topology,
+    positions: Mapping[TopicPartition, Position],
+    seen: Container[TopicName],
+    there: Callable[[], Container[TopicName]],
+) -> HiddenOffsets | None:
+    """The copied topics whose committed offsets the source hides from the login; None if the login sees all.
+
+    Parameters and errors are as for `find_hidden_copied`.
+    """
+    hidden = find_hidden_copied(source, topology, positions, seen, there)
+    if not hidden:
+        return None
+    error = source.client.lacks("DESCRIBE", f"topic {listed(hidden)}", "reading the offsets of groups")
+    return HiddenOffsets(tuple(hidden), str(error))
+
+
+def raise_for_hidden(cluster: ClusterAdmin, wanted: Iterable[str], purpose: str) -> None:
+    """Raise RefusedError if brokers hide a topic of `wanted` from the login, names that the list of topics lacks.
+
+    Raises ClusterError.
+    """
+    hidden = find_hidden(cluster, [Topic(TopicName(name), 0) for name in wanted])
+    if hidden:
+        raise cluster.client.lacks("DESCRIBE", f"topic {listed(sorted(hidden))}", purpose)

@@ -33,7 +33,12 @@ from tests.integration.copying import flow_settings
 from tests.integration.without_spark import FlowWithoutSpark
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.retry import RetryPolicy
+from twinlog.mirror.groups.safe_move import Obstacle
 from twinlog.mirror.topics.acls import AclSync
+from twinlog.mirror.unlisted_topics import HiddenOffsets
+from twinlog.model.types import TopicName
+from twinlog.ops.groups.command import lines, missing
+from twinlog.ops.groups.reader import GroupsReader
 from twinlog.settings.flow import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
 
 USER = "User:mirrormaker"
@@ -268,6 +273,46 @@ def test_a_topic_whose_rights_are_revoked_is_held_until_they_are_back(
             wait_for(lambda: copied(20) and not held(flow), 90, "all is copied")
     assert sorted(int(one.value or b"") for one in consume(target, remote)) == list(range(20))
     assert f"gone from north: {topic}" not in caplog.text
+
+
+def test_groups_of_a_topic_whose_rights_are_revoked_are_shown_with_the_missing_right(
+    guarded: Clusters, new_name: Callable[[str], str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Coordinators leave offsets in such a topic out of their answers, without an error."""
+    source, target = guarded
+    topic, group, user = create_topic(source, new_name("t")), new_name("shop"), "User:connect"
+    right = Acl(topic, user, "ALL")
+    grant(source, right, Acl(group, user, "DESCRIBE", resource="GROUP"))
+    grant(target, *(Acl(prefix, user, "ALL", pattern="PREFIXED") for prefix in ("mm2-", "north.")))
+    grant(target, Acl(group, user, "READ", resource="GROUP"))
+    settings = as_mirrormaker(
+        guarded,
+        "connect",
+        topics=(topic,),
+        groups=(group,),
+        sync_topic_acls_interval_s=None,
+        emit_checkpoints_interval_s=0.5,
+        sync_group_offsets_interval_s=0.5,
+    )
+    produce(source, topic, numbered(10))
+    commit_offsets(source, {group: {(topic, 0): 5}})
+    lacks = f"cluster north: {user} lacks DESCRIBE on topic {topic}, needed for reading the offsets of groups"
+    with caplog.at_level(logging.INFO, "twinlog"), FlowWithoutSpark(settings):
+        wait_for(lambda: group_offsets(target, [group])[group], 60, "the group is followed")
+        with GroupsReader(settings) as reader:
+            assert [one.group for one in reader.read().groups] == [group]
+            assert reader.read().hidden is None
+        delete_acls(source, right)
+        line = f"no checkpoints for group {group}: its offsets in topic {topic}, if it has any, are hidden: {lacks}"
+        wait_for(lambda: line in caplog.text, 60, "the right is named")
+        with GroupsReader(settings) as reader:
+            seen = reader.read()
+        assert seen.hidden == HiddenOffsets((TopicName(topic),), lacks)
+        (shown,) = seen.groups
+        assert [reason.obstacle for reason in shown.reasons] == [Obstacle.HIDDEN]
+        assert f"the source hides its offset in topic {topic}: {lacks}" in "\n".join(lines(seen))
+        assert lacks in missing(seen)
+        grant(source, right)
 
 
 def test_acls_of_topics_are_carried_over_and_never_twice(

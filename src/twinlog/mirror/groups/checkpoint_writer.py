@@ -26,6 +26,7 @@ from twinlog.mirror.groups.followed_groups import FollowedGroups
 from twinlog.mirror.groups.group_offsets import GroupOffsetTranslator
 from twinlog.mirror.records import Checkpoint, decode_checkpoint
 from twinlog.mirror.topics.internal_topics import CompactedTopic, checkpoints
+from twinlog.mirror.unlisted_topics import HiddenOffsets
 from twinlog.model.groups import CommittedOffset, GroupOffsets
 from twinlog.model.topics import listed
 from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicName, TopicPartition
@@ -154,7 +155,7 @@ class CheckpointWriter:
         topic = checkpoints(settings)
         self._topic = topic.name
         self._compacted = CompactedTopic(settings.name, target, topic, "checkpoints")
-        self._groups = FollowedGroups(settings, source, translator.accepts)
+        self._groups = FollowedGroups(settings, source, translator.accepts, self._find_hidden)
         self._lock = threading.Lock()
         self._last: dict[GroupId, dict[TopicPartition, Checkpoint]] = defaultdict(dict)
         """The last checkpoint of each group and remote partition in the topic."""
@@ -351,6 +352,10 @@ class CheckpointWriter:
             checkpoint = decode_checkpoint(record.key, record.value)
             if checkpoint is not None:
                 self._last[checkpoint.group][checkpoint.remote] = checkpoint
+
+    def _find_hidden(self) -> HiddenOffsets | None:
+        self._translator.refresh(())
+        return self._translator.find_hidden()
 
     def _forget(self, followed: Mapping[GroupId, GroupOffsets]) -> None:
         """Keep little of absent groups, and only for a limited time: new groups appear as long as the flow runs."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from twinlog.clock import LONG_AGO
 from twinlog.kafka.admin.cluster import ClusterAdmin
@@ -12,6 +12,7 @@ from twinlog.kafka.admin.groups import GroupAdmin
 from twinlog.log_once import LogOnce
 from twinlog.mirror.topology.filters import DefaultGroupFilter
 from twinlog.mirror.topology.plugins import group_filter_of
+from twinlog.mirror.unlisted_topics import HiddenOffsets
 from twinlog.model.groups import GroupListing, GroupOffsets
 from twinlog.model.topics import listed
 from twinlog.model.types import GroupId, TopicName
@@ -24,11 +25,21 @@ _TOPICS, _TOPICS_EXCLUDE = (key_of(FlowSettings, name) for name in ("topics", "t
 WITHOUT_TOPIC = f"it has committed no offset in a topic that {_TOPICS} and {_TOPICS_EXCLUDE} let through"
 """The reason to leave out a group that the filter lets through."""
 
+HIDDEN_LOOK_S = 300.0
+"""The time in seconds between two looks at hidden topics for groups that are left out."""
+
 LOOK_S = 30.0
 """The longest time in seconds for which a new group stays unknown, even if `refresh.groups.interval.seconds` is longer.
 
 A request to each broker lists all groups.
 """
+
+
+def why_without(hidden: HiddenOffsets | None) -> str:
+    """The reason to leave out a group without a visible offset in the flow's topics; `hidden` are further topics."""
+    if hidden is None:
+        return WITHOUT_TOPIC
+    return f"its offsets in topic {listed(hidden.topics)}, if it has any, are hidden: {hidden.right}"
 
 
 def choose_groups(
@@ -55,7 +66,18 @@ def group_refusal(filter_: DefaultGroupFilter, group: GroupListing) -> str | Non
 class FollowedGroups:
     """The groups that the filter lets through, and their committed offsets in topics that `accepts` lets through."""
 
-    def __init__(self, settings: FlowSettings, source: ClusterAdmin, accepts: Callable[[TopicName], bool]) -> None:
+    def __init__(
+        self,
+        settings: FlowSettings,
+        source: ClusterAdmin,
+        accepts: Callable[[TopicName], bool],
+        find_hidden: Callable[[], HiddenOffsets | None] = lambda: None,
+    ) -> None:
+        """`find_hidden` returns the topics whose offsets brokers leave out of their answers."""
+        self._find_hidden = find_hidden
+        self._hidden: HiddenOffsets | None = None
+        self._hidden_at = LONG_AGO
+        """When hidden topics are due for the next look (monotonic seconds)."""
         self._settings = settings
         self._source = source
         self._accepts = accepts
@@ -114,7 +136,7 @@ class FollowedGroups:
         before = self._offsets
         kept = wrong if groups is None else before.keys() - found.keys()
         self._offsets = {group: before[group] for group in kept if group in before}
-        reasons: dict[GroupId, str] = {}
+        without: list[GroupId] = []
         for group, offsets in found.items():
             if offsets is not self._raw.get(group):
                 self._raw[group] = offsets
@@ -124,13 +146,24 @@ class FollowedGroups:
             if accepted:
                 self._offsets[group] = before[group] if before.get(group) == accepted else accepted
             elif group not in self._unlisted:
-                reasons[group] = WITHOUT_TOPIC
+                without.append(group)
             if offsets or group in self._unlisted:
                 self._empty.pop(group, None)
             else:
                 self._empty.setdefault(group, now)
-        self._log_reasons(reasons)
+        self._log_reasons(self._why_without(without, before))
         return self._offsets, wrong
+
+    def _why_without(self, groups: Sequence[GroupId], before: Mapping[GroupId, GroupOffsets]) -> dict[GroupId, str]:
+        """The reason to leave out groups that lack offsets in all visible topics of the flow; `before` had offsets.
+
+        A look at hidden topics costs a list of all topics: new groups, and lost offsets, are worth it.
+        """
+        now = self._source.clock.monotonic()
+        if now >= self._hidden_at or any(group in before or group not in self._reasons for group in groups):
+            self._hidden = self._find_hidden() if groups else None
+            self._hidden_at = now + HIDDEN_LOOK_S if groups else LONG_AGO
+        return dict.fromkeys(groups, why_without(self._hidden))
 
     def _find(self) -> tuple[list[GroupId], dict[GroupId, str]]:
         groups = self._source.call(self._admin.listed)
@@ -151,10 +184,13 @@ class FollowedGroups:
 
     def _log_reasons(self, reasons: dict[GroupId, str]) -> None:
         """Log once for each group the reason for its missing checkpoints, and again when the reason changes."""
-        unreported: dict[str, list[str]] = defaultdict(list)
+        flow, unreported = self._settings.name, defaultdict[str, list[str]](list)
         for group, reason in reasons.items():
             if self._reasons.get(group) != reason:
                 self._reasons[group] = reason
                 unreported[reason].append(group)
         for reason, groups in unreported.items():
-            log.info("%s: no checkpoints for group %s: %s", self._settings.name, listed(groups), reason)
+            if self._hidden is not None and reason == why_without(self._hidden):
+                log.warning("TW-RIGHT-02: %s: no checkpoints for group %s: %s", flow, listed(groups), reason)
+            else:
+                log.info("%s: no checkpoints for group %s: %s", flow, listed(groups), reason)

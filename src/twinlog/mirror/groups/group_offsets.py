@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import NamedTuple
 
+from twinlog.clock import LONG_AGO
 from twinlog.errors import RefusedError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.protocol.error_codes import Code
@@ -14,10 +15,15 @@ from twinlog.log_once import LogOnce
 from twinlog.mirror.offsets.translator import Translator
 from twinlog.mirror.topics.checks import common_broker
 from twinlog.mirror.topology.plugins import policy_of, topic_filter_of
+from twinlog.mirror.topology.topology import topology_of
+from twinlog.mirror.unlisted_topics import HiddenOffsets, find_hidden_offsets
 from twinlog.model.types import SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.settings.flow import FlowSettings
 
 log = logging.getLogger(__name__)
+
+HIDDEN_S = 10.0
+"""The seconds for which an answer about hidden topics counts: the answer costs a list of all topics."""
 
 
 class TranslatedGroupOffset(NamedTuple):
@@ -65,6 +71,8 @@ class GroupOffsetTranslator:
         self._one_cluster: bool | None = None
         """Whether source and target are the same cluster; None before the first check."""
         self._logged = LogOnce(target.clock)
+        self._hidden: HiddenOffsets | None = None
+        self._hidden_at = LONG_AGO
 
     def accepts(self, topic: TopicName) -> bool:
         """Return whether commits on a topic of the source are translated.
@@ -98,6 +106,19 @@ class GroupOffsetTranslator:
         self._there.refresh()
         if any(self.came_from_target(topic) and not self.is_copy_beside(topic) for topic in topics):
             self._way_back = self._refresh_back()
+
+    def find_hidden(self) -> HiddenOffsets | None:
+        """Return the copied topics whose commits the source hides from the login; None if the login sees all.
+
+        An answer counts for `HIDDEN_S`. Needs the positions of `refresh`, and raises ClusterError.
+        """
+        now = self._source.clock.monotonic()
+        if now >= self._hidden_at:
+            topology, positions = topology_of(self._settings), self._there.positions()
+            seen = self._source.topics()
+            self._hidden = find_hidden_offsets(self._source, topology, positions, seen, self._target.topics)
+            self._hidden_at = now + HIDDEN_S
+        return self._hidden
 
     def _within_one_cluster(self) -> bool:
         if self._one_cluster is None:

@@ -33,8 +33,9 @@ class MoveFacts:
     checkpoint. `target_committed` is the group's offset on the target. The starts are the first offsets of the logs,
     the ends are the next offsets. If `target_leader` is False, the remote partition is unreadable now.
 
-    `not_followed` is the reason why the flow leaves out the group. `other_kind` is the kind of a target group of the
-    same name, if the kind is another than consumer group. The group is active on a cluster when it has members there.
+    `not_followed` is the reason why the flow leaves out the group. `hidden` is the missing right if the source hides
+    the committed offset. `other_kind` is the kind of a target group of the same name, if the kind is another than
+    consumer group. The group is active on a cluster when it has members there.
     With `checkpoints` the flow writes checkpoints, with `syncs` it commits offsets on the target. `move` is the commit
     of a finished switchover.
     """
@@ -59,6 +60,7 @@ class MoveFacts:
     left_to_switchover: bool = False
     not_mirrored: str | None = None
     not_followed: str | None = None
+    hidden: str | None = None
     other_kind: str | None = None
     active_on_source: bool = False
     active_on_target: bool = False

@@ -21,6 +21,7 @@ class Obstacle(Enum):
 
     NOT_MIRRORED = "topic-not-mirrored"
     NOT_FOLLOWED = "group-not-followed"
+    HIDDEN = "topic-hidden"
     NO_CHECKPOINTS = "no-checkpoints"
     SOURCE_SILENT = "source-silent"
     TARGET_SILENT = "target-silent"
@@ -110,6 +111,8 @@ def judge(facts: MoveFacts, *, most_repeats: int = 0) -> MoveVerdict:
         return _unknown(Obstacle.NOT_MIRRORED, f"topic {facts.source.topic} is not mirrored: {why}")
     if facts.not_followed is not None:
         return _unknown(Obstacle.NOT_FOLLOWED, f"the flow does not follow the group: {facts.not_followed}")
+    if facts.hidden is not None:
+        return _unknown(Obstacle.HIDDEN, f"the source hides its offset in topic {facts.source.topic}: {facts.hidden}")
     if not facts.checkpoints and facts.target_committed is None:
         return _unknown(Obstacle.NO_CHECKPOINTS, "the flow writes no checkpoints, and so commits nothing on the target")
     if not facts.source_answers or facts.committed is None:

@@ -86,6 +86,11 @@ class MapStore:
         """The stored position of a source partition as of the last `read`; None for a missing position."""
         return self._stood.get(partition)
 
+    def positions(self) -> dict[TopicPartition, Position]:
+        """The stored positions of all source partitions as of the last `read`."""
+        with self.lock:
+            return {partition: position for partition, position in self._stood.items() if position is not None}
+
     def tips(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, LastPoint]:
         """The newest stored point of each partition with points, as of the last `read`."""
         with self.lock:

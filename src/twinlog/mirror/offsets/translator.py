@@ -15,6 +15,7 @@ from twinlog.log_once import LogOnce
 from twinlog.mirror.offsets.exact_map import ExactMap, Point, Translated
 from twinlog.mirror.offsets.map_store import MapStore
 from twinlog.mirror.offsets.position_store import PositionStore
+from twinlog.mirror.offsets.positions import Position
 from twinlog.mirror.offsets.sync_history import OffsetPair, PartitionPlaces
 from twinlog.mirror.offsets.sync_store import PlaceStore
 from twinlog.mirror.offsets.syncs import OffsetSync
@@ -82,6 +83,10 @@ class Translator:
         self._stored.read()
         if self._need_syncs:
             self.read_syncs()
+
+    def positions(self) -> dict[TopicPartition, Position]:
+        """The stored positions of the flow as of the last `refresh`."""
+        return self._stored.positions()
 
     def refresh_maps(self) -> None:
         """Read only the maps, and so only the target. Raises as `refresh` does."""

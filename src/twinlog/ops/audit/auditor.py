@@ -31,6 +31,7 @@ from twinlog.ops.audit.records import CompareRanges, gap_findings, record_findin
 from twinlog.ops.audit.report import AuditPart, FlowAudit, PartResult
 from twinlog.ops.audit.sample import sample_of
 from twinlog.ops.diff.differences import FlowTopicPairing, compare_clusters
+from twinlog.ops.groups.command import hidden_offsets
 from twinlog.ops.groups.reader import GroupsReader, followers
 from twinlog.ops.inventory import Content, Inventory, logs_of, partitions_of, read_inventory
 from twinlog.ops.plan.planner import FlowPlanner
@@ -235,6 +236,8 @@ class FlowAuditor:
             trouble = (
                 f"{counted(seen.unlisted, 'partition')} of {GROUPS_TOPIC} without a leader, whose groups are missing"
             )
+        if seen.hidden is not None:
+            trouble = hidden_offsets(seen.hidden)
         return PartResult(AuditPart.GROUPS, tuple(findings), counted(len(seen.groups), "group"), trouble)
 
     def _has_groups(self, cluster: ClusterAdmin) -> bool:

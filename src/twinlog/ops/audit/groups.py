@@ -19,6 +19,7 @@ IN_PASSING = frozenset({Obstacle.CHECKPOINT_OLD, Obstacle.TARGET_BEHIND, Obstacl
 
 _WAYS_OUT = {
     Obstacle.NOT_COMMITTED: "set sync.group.offsets.enabled = true, or commit offsets on {target} before a failover",
+    Obstacle.HIDDEN: "grant the right: `twinlog acls FILE --missing` prints the commands",
     Obstacle.NO_CHECKPOINTS: "set emit.checkpoints.enabled = true and sync.group.offsets.enabled = true",
     Obstacle.NOT_TRANSLATED: "MirrorMaker 2 lacks older offset syncs: let the group read on, or move it by timestamps "
     "(kafka-consumer-groups.sh --reset-offsets --to-datetime)",

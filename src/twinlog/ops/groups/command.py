@@ -30,9 +30,11 @@ from twinlog.message_ids import id_first
 from twinlog.mirror.groups.safe_move import true_offset
 from twinlog.model.amounts import counted
 from twinlog.model.groups import GROUPS_TOPIC
+from twinlog.model.topics import listed
 from twinlog.ops.running_worker import read_flows_asked
 
 if TYPE_CHECKING:
+    from twinlog.mirror.unlisted_topics import HiddenOffsets
     from twinlog.ops.groups.reader import GroupPartitionStatus, GroupsReader, GroupsSnapshot, GroupStatus
 
 WAIT_S = 300.0
@@ -117,7 +119,9 @@ def groups(
         lambda: ["\n\n".join("\n".join(lines(one)) for one in seen)],
     )
     if not _all_done(seen):
-        raise typer.Exit(UNREACHABLE if any(one.source_trouble or one.unlisted for one in seen) else FOUND)
+        raise typer.Exit(
+            UNREACHABLE if any(one.source_trouble or one.unlisted or one.hidden for one in seen) else FOUND
+        )
 
 
 def _look(
@@ -167,7 +171,7 @@ def wait_until_done(
 
 def _all_done(seen: Sequence[GroupsSnapshot]) -> bool:
     every = [group for one in seen for group in one.groups]
-    return bool(every) and all(group.done for group in every) and not any(one.unlisted for one in seen)
+    return bool(every) and all(group.done for group in every) and not any(one.unlisted or one.hidden for one in seen)
 
 
 def missing(seen: GroupsSnapshot) -> str:
@@ -175,6 +179,8 @@ def missing(seen: GroupsSnapshot) -> str:
     late = [group for group in seen.groups if not group.done]
     if not late and seen.unlisted:
         return f"{seen.flow}: {_unlisted(seen)}"
+    if not late and seen.hidden is not None:
+        return id_first(f"{seen.flow}: {hidden_offsets(seen.hidden)}")
     if not late:
         return "" if seen.groups else f"{seen.flow}: no group to move"
     first = late[0]
@@ -200,10 +206,20 @@ def _notes(seen: GroupsSnapshot) -> list[str]:
         notes.append(id_first(f"the source is silent, these are the facts of the target: {seen.source_trouble}"))
     if seen.unlisted:
         notes.append(f"TW-GROUP-10: {_unlisted(seen)}, and groups that lack a checkpoint are left out")
+    if seen.hidden is not None:
+        notes.append(hidden_offsets(seen.hidden))
     if seen.left_out:
         names = ", ".join(seen.left_out[:5]) + (" ..." if len(seen.left_out) > 5 else "")
         notes.append(f"left out, see them with --group: {names}")
     return notes
+
+
+def hidden_offsets(hidden: HiddenOffsets) -> str:
+    """The topics whose offsets the source hides, and the missing right."""
+    return (
+        f"TW-RIGHT-02: the source hides the offsets of groups in topic {listed(hidden.topics)}, and groups that lack a "
+        f"checkpoint there are left out: {hidden.right}"
+    )
 
 
 def _unlisted(seen: GroupsSnapshot) -> str:
@@ -260,6 +276,8 @@ def flow_json(seen: GroupsSnapshot) -> dict[str, Any]:
         "at_ms": seen.at_ms,
         "source_trouble": seen.source_trouble,
         "unlisted_partitions": seen.unlisted,
+        "hidden_topics": [] if seen.hidden is None else list(seen.hidden.topics),
+        "missing_right": None if seen.hidden is None else seen.hidden.right,
         "not_followed": list(seen.left_out),
         "groups": [_group_json(group) for group in seen.groups],
     }

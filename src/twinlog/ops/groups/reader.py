@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -23,6 +23,7 @@ from twinlog.mirror.records import Checkpoint, decode_checkpoint
 from twinlog.mirror.topology.filters import DefaultGroupFilter
 from twinlog.mirror.topology.plugins import group_filter_of, policy_of, topic_filter_of
 from twinlog.mirror.topology.topology import Topology, topology_of
+from twinlog.mirror.unlisted_topics import HiddenOffsets
 from twinlog.model.groups import GroupOffsets
 from twinlog.model.topics import listed
 from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicName, TopicPartition
@@ -121,7 +122,8 @@ class GroupsSnapshot:
 
     `source_trouble` is the reason why the source fails to answer, None if it answers; with a reason, the target alone
     decides. `unlisted` counts the leaderless partitions of the source's topic of groups: groups in these partitions are
-    only shown if they have checkpoints.
+    only shown if they have checkpoints. `hidden` are copied topics whose offsets the source hides from the login;
+    groups in these topics are only shown if they have checkpoints there.
     """
 
     flow: str
@@ -130,6 +132,7 @@ class GroupsSnapshot:
     left_out: tuple[GroupId, ...] = ()
     source_trouble: str | None = None
     unlisted: int = 0
+    hidden: HiddenOffsets | None = None
 
 
 class GroupsReader(ClustersReader):
@@ -186,7 +189,13 @@ class GroupsReader(ClustersReader):
         read_here = here.offsets
         if trouble is None:
             here.offsets = ask_twice(self._source, lambda: self._without_copies(read_here))
-        chosen, left_out = self._choose(wanted, here, trouble, read_here)
+        hidden: HiddenOffsets | None = None
+        if trouble is None:
+            topics = {where.topic for offsets in here.offsets.values() for where in offsets}
+            ask_twice(self._target, lambda: self._learn(topics))
+            hidden = ask_twice(self._source, self._translator.find_hidden)
+        unseen = {} if hidden is None else self._hidden_positions(hidden, here)
+        chosen, left_out = self._choose(wanted, here, trouble, read_here, unseen, hidden)
         committed = {group: here.offsets.get(group, {}) for group in chosen}
         # A coordinator returns the offsets of consumer groups only, even when asked for a share group.
         read = there.offsets.keys() | there.silent
@@ -194,9 +203,6 @@ class GroupsReader(ClustersReader):
         if missing:
             found, silent = ask_twice(self._target, lambda: read_offsets(self._target, missing))
             there.offsets, there.silent = {**there.offsets, **found}, {**there.silent, **silent}
-        if trouble is None:
-            topics = {where.topic for offsets in committed.values() for where in offsets}
-            ask_twice(self._target, lambda: self._learn(topics))
         source_logs, target_logs = ask_twice(self._target, lambda: self._logs(chosen, committed, trouble))
         places: GroupPlaces = {}
         if trouble is None:
@@ -208,11 +214,23 @@ class GroupsReader(ClustersReader):
                 raise GroupGoneError(self._nowhere(copies_only[0], here, trouble, stays=True))
             chosen = [group for group in chosen if group not in copies_only]
         groups = tuple(
-            self._standing(group, here, there, source_logs, target_logs, moves, places, trouble, most_repeats)
+            self._standing(
+                group,
+                here,
+                there,
+                source_logs,
+                target_logs,
+                moves,
+                places,
+                trouble,
+                most_repeats,
+                unseen.get(group, {}),
+                None if hidden is None else hidden.right,
+            )
             for group in chosen
         )
         at_ms = int(self._target.clock.wall() * 1000)
-        return GroupsSnapshot(self.settings.name, at_ms, groups, tuple(left_out), trouble, here.unlisted)
+        return GroupsSnapshot(self.settings.name, at_ms, groups, tuple(left_out), trouble, here.unlisted, hidden)
 
     def _read_groups(
         self, cluster: ClusterAdmin, wanted: Sequence[GroupId], known: Sequence[GroupId] = ()
@@ -220,6 +238,23 @@ class GroupsReader(ClustersReader):
         if not cluster.client.connected:
             cluster.connect(self._connect_s)
         return read_groups(cluster, wanted, known)
+
+    def _hidden_positions(
+        self, hidden: HiddenOffsets, here: ClusterGroups
+    ) -> dict[GroupId, dict[TopicPartition, TopicPartition]]:
+        """By group, the partitions of hidden topics in which the group has checkpoints, with the remote partitions."""
+        remotes = {self._remote(TopicPartition(topic, 0)): topic for topic in hidden.topics}
+        topics = {remote.topic: topic for remote, topic in remotes.items() if remote is not None}
+        found: dict[GroupId, dict[TopicPartition, TopicPartition]] = {}
+        for group in self._with_checkpoints():
+            own = {
+                TopicPartition(topics[remote.topic], remote.partition): remote
+                for remote in self._last[group]
+                if remote.topic in topics
+            }
+            if own and group in here.listed:
+                found[group] = own
+        return found
 
     def _without_copies(self, offsets: Mapping[GroupId, GroupOffsets]) -> dict[GroupId, GroupOffsets]:
         """Remove the offsets in copies beside their originals, within a cluster."""
@@ -262,10 +297,12 @@ class GroupsReader(ClustersReader):
         here: ClusterGroups,
         trouble: str | None,
         read_here: Mapping[GroupId, GroupOffsets],
+        unseen: Collection[GroupId],
+        hidden: HiddenOffsets | None,
     ) -> tuple[list[GroupId], list[GroupId]]:
         """The groups to show, and the remaining groups that have committed in a mirrored topic.
 
-        `read_here` has also the offsets in copies that stay.
+        `read_here` has also the offsets in copies that stay. `unseen` are groups with positions in `hidden` topics.
         """
         if wanted:
             chosen = [GroupId(name) for name in dict.fromkeys(wanted)]
@@ -273,7 +310,10 @@ class GroupsReader(ClustersReader):
                 stays = bool(read_here.get(group)) and not here.offsets.get(group)
                 if stays or (not here.offsets.get(group) and group not in self._last):
                     gone = trouble is None and group not in here.silent
-                    raise (GroupGoneError if gone else ClusterError)(self._nowhere(group, here, trouble, stays=stays))
+                    text = self._nowhere(group, here, trouble, stays=stays)
+                    if gone and hidden is not None and not stays:
+                        raise RefusedError(f"{text}; {hidden.right}", message_id="TW-RIGHT-02")
+                    raise (GroupGoneError if gone else ClusterError)(text)
             return chosen, []
         if trouble is not None:
             return sorted(self._with_checkpoints()), []
@@ -284,7 +324,7 @@ class GroupsReader(ClustersReader):
         )
         silent = [group for group in self._with_checkpoints() if group in here.silent]
         to_switchover = self._translator.left_to_switchover
-        return sorted([*silent, *(one for one in reads if self._groups.accepts(one))]), [
+        return sorted({*silent, *unseen, *(one for one in reads if self._groups.accepts(one))}), [
             one
             for one in reads
             if not self._groups.accepts(one) and not all(to_switchover(where.topic) for where in here.offsets[one])
@@ -339,13 +379,15 @@ class GroupsReader(ClustersReader):
         places: GroupPlaces,
         trouble: str | None,
         most_repeats: int,
+        unseen: Mapping[TopicPartition, TopicPartition],
+        missing_right: str | None,
     ) -> GroupStatus:
         trouble = trouble or here.silent.get(group)
         known = here.listed.get(group)
         not_followed = self._groups.refusal(group) if known is None else group_refusal(self._groups, known)
         checkpoints = self._last.get(group, {})
         offsets = here.offsets.get(group, {})
-        wanted = {where: self._remote(where) for where in offsets}
+        wanted = {**unseen, **{where: self._remote(where) for where in offsets}}
         if trouble is not None:
             # While the source is silent, only the remote names are known.
             wanted = {where: where for where in checkpoints}
@@ -380,6 +422,7 @@ class GroupsReader(ClustersReader):
                 left_to_switchover=trouble is None and self._translator.left_to_switchover(where.topic),
                 not_mirrored=None if trouble is not None else self._not_mirrored(where.topic),
                 not_followed=not_followed,
+                hidden=missing_right if where in unseen and committed is None else None,
                 other_kind=other,
                 in_transaction=group in here.in_transaction,
                 active_on_source=here.active(group),

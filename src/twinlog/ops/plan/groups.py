@@ -6,11 +6,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from twinlog.mirror.groups.followed_groups import WITHOUT_TOPIC, accepted_offsets, choose_groups
+from twinlog.mirror.groups.followed_groups import accepted_offsets, choose_groups, why_without
 from twinlog.mirror.groups.group_sync import in_use
 from twinlog.mirror.groups.move_facts import MoveFacts
 from twinlog.mirror.groups.safe_move import Obstacle, Reason, judge
 from twinlog.mirror.topology.filters import DefaultGroupFilter
+from twinlog.mirror.unlisted_topics import HiddenOffsets
 from twinlog.model.groups import CommittedOffset
 from twinlog.model.topics import listed
 from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicName, TopicPartition
@@ -42,8 +43,12 @@ def plan_groups(
     source: Inventory,
     target: Inventory,
     copied: FlowCopies,
+    hidden: HiddenOffsets | None = None,
 ) -> list[GroupPlan]:
-    """Each consumer group of the source, by name; `accepts` is which topics' offsets are translated."""
+    """Each consumer group of the source, by name; `accepts` is which topics' offsets are translated.
+
+    `hidden` are topics whose offsets the source hides.
+    """
     followed, reasons = choose_groups(filter_, source.groups)
     found = [GroupPlan(group, 0, "stays", why) for group, why in reasons.items()]
     for group in followed:
@@ -51,7 +56,7 @@ def plan_groups(
             continue
         offsets = accepted_offsets(source.committed[group], accepts)
         if not offsets:
-            found.append(GroupPlan(group, 0, "stays", WITHOUT_TOPIC))
+            found.append(GroupPlan(group, 0, "stays", why_without(hidden)))
             continue
         off = _switched_off(flow)
         if off is not None:

@@ -22,7 +22,7 @@ from twinlog.mirror.topics.checks import check_internal_topics, check_one_cluste
 from twinlog.mirror.topics.internal_topics import internal_topics
 from twinlog.mirror.topology.plugins import group_filter_of, topic_filter_of
 from twinlog.mirror.topology.topology import absent_topics, topology_of
-from twinlog.mirror.unlisted_topics import unlisted_topics
+from twinlog.mirror.unlisted_topics import find_hidden_offsets, unlisted_topics
 from twinlog.model.groups import CONNECT_PROTOCOL, GROUPS_TOPIC
 from twinlog.model.held import gap_id
 from twinlog.model.topics import Topic, listed
@@ -418,7 +418,8 @@ class FlowPlanner:
             copies.places,
             moves,
         )
-        found = plan_groups(flow, group_filter_of(flow), accepts, here, there, copied)
+        hidden = find_hidden_offsets(self._source, topology, positions, here.topics, self._target.topics)
+        found = plan_groups(flow, group_filter_of(flow), accepts, here, there, copied, hidden)
         moving = [one.group for one in found if one.becomes == "moves"]
         findings.add(unreadable_groups(self._target, moving, there, "committing its offsets"))
         if flow.kind is None:

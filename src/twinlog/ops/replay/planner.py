@@ -10,7 +10,9 @@ from twinlog.errors import ClusterError, OptionError
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect, both_clusters
 from twinlog.kafka.retry import COMMAND_CONNECT_S
 from twinlog.mirror.topics.create import require_topics
+from twinlog.mirror.topology.filters import spelled_out
 from twinlog.mirror.topology.topology import Topology, topology_of
+from twinlog.mirror.unlisted_topics import raise_for_hidden
 from twinlog.model.amounts import counted
 from twinlog.model.topics import DEFAULT_MAX_MESSAGE_BYTES, MAX_MESSAGE_BYTES, ConfigEntry, NewTopic, Topic
 from twinlog.model.types import Alias, TopicName, TopicPartition
@@ -173,6 +175,7 @@ class ReplayPlanner:
         usable = [name for name in topics if not _is_internal(topology, name)]
         found, lacking = named(self._options.topics, usable)
         if lacking or not found:
+            raise_for_hidden(self._source, spelled_out(self._options.topics) - topics.keys(), "replaying its records")
             raise OptionError(f"cluster {self._settings.source} lacks the topic {lacking}, or it is an internal topic")
         return [topics[name] for name in found]
 

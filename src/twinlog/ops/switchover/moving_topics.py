@@ -8,7 +8,7 @@ from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.mirror.heartbeats import HeartbeatTopics
 from twinlog.mirror.offsets.positions import Position
 from twinlog.mirror.topology.topology import Topology, topology_of
-from twinlog.mirror.unlisted_topics import find_hidden, unlisted_topics
+from twinlog.mirror.unlisted_topics import find_hidden_copied
 from twinlog.model.topic_names import HeartbeatNames
 from twinlog.model.topics import Topic
 from twinlog.model.types import Alias, TopicName, TopicPartition
@@ -90,12 +90,5 @@ class MovingTopics:
         there: Container[TopicName],
         positions: Mapping[TopicPartition, Position],
     ) -> list[TopicName]:
-        """The topics that the flow has copied, and that brokers of the source hide from the login.
-
-        These have stored positions, or the file spells them out and the target has their remote topics. Raises
-        ClusterError.
-        """
-        unlisted = unlisted_topics(self._topology, listed, positions)
-        copied = {topic.name for topic in unlisted if topic.topic_id is not None}
-        missing = [one for one in unlisted if one.name in copied or self._topology.remote_name(one.name) in there]
-        return sorted(find_hidden(self._source, missing))
+        """As `find_hidden_copied`, of the source topics `listed` and the target topics `there`."""
+        return find_hidden_copied(self._source, self._topology, positions, listed, lambda: there)

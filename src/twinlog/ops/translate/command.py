@@ -9,7 +9,7 @@ import typer
 
 from twinlog.console.command_log import ends_if_wrong, log_warnings, print_error
 from twinlog.console.data_format import DataFormat, print_result
-from twinlog.console.exit_codes import FOUND, WRONG, end_with
+from twinlog.console.exit_codes import FOUND, UNREACHABLE, WRONG, end_with
 from twinlog.console.options import (
     AnswerTimeout,
     ClusterLogins,
@@ -25,6 +25,7 @@ from twinlog.console.options import (
 from twinlog.console.table import table
 from twinlog.errors import TwinlogError
 from twinlog.kafka.retry import COMMAND_CONNECT_S
+from twinlog.model.topics import listed
 from twinlog.model.types import GroupId, TopicName, TopicPartition
 from twinlog.ops.running_worker import read_flows_asked
 from twinlog.settings.flow import FlowSettings
@@ -98,6 +99,7 @@ def translate(
                 rows = [row for name in group or () for row in _of_group(lookup, name, topic or (), len(group or ()))]
             else:
                 rows = [_row(lookup.offset(*single))]
+            hidden = lookup.hidden
     except TwinlogError as error:
         end_with(error)
     ways = (settings.target, settings.source) if back else (settings.source, settings.target)
@@ -108,6 +110,10 @@ def translate(
     )
     if not rows:
         print_error(f"TW-GROUP-09: {', '.join(group or ())}: no committed offset in {', '.join(topic or ())}")
+    if hidden is not None and (not topic or not set(topic).isdisjoint(hidden.topics)):
+        names = listed(hidden.topics)
+        print_error(f"TW-RIGHT-02: the source hides the offsets of groups in topic {names}: {hidden.right}")
+        raise typer.Exit(UNREACHABLE)
     if not rows or any(row["to"] is None for row in rows):
         raise typer.Exit(FOUND)
 

@@ -18,6 +18,7 @@ from twinlog.mirror.offsets.map_store import MapStore
 from twinlog.mirror.offsets.position_store import PositionStore
 from twinlog.mirror.offsets.translator import Translation, Translator
 from twinlog.mirror.topology.topology import topology_of
+from twinlog.mirror.unlisted_topics import HiddenOffsets, find_hidden_offsets
 from twinlog.model.groups import CommittedOffset
 from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.ops.status.readers import ClustersReader, ask_twice, read_offsets
@@ -65,6 +66,8 @@ class Lookup(ClustersReader):
         self._maps = MapStore(settings, self._target, PositionStore(settings, self._target))
         self._translator = Translator(settings, self._source, self._target, self._maps)
         self._connected: set[str] = set()
+        self.hidden: HiddenOffsets | None = None
+        """After `group`: the copied topics whose offsets the source hides; unknown on the way back."""
         here, there = (self._target, self._source) if back else (self._source, self._target)
         ways = (reverse_of(settings), settings) if back else (settings, reverse_of(settings))
         self._proofs = GroupPlaceProver(*ways, here, there, lambda _group: True)
@@ -81,16 +84,27 @@ class Lookup(ClustersReader):
         found, silent = ask_twice(self._here, lambda: read_offsets(self._here, [group]))
         if silent:
             raise ClusterError(f"cluster {self._here.alias}: {silent[group]}; {self._way_out(group)}")
+        if not self._back:
+            ask_twice(self._target, self._learn)
+            self.hidden = ask_twice(self._source, self._find_hidden)
         if not found.get(group):
+            if self.hidden is not None:
+                text = f"cluster {self._here.alias}: group {group} lacks visible offsets; {self.hidden.right}"
+                raise RefusedError(text, message_id="TW-RIGHT-02")
             known = [str(name) for name in self._here.call(GroupAdmin(self._here.client).listed)]
             close = get_close_matches(group, known, n=3)
             hint = f"; did you mean {' or '.join(close)}?" if close else ""
             raise GroupGoneError(f"cluster {self._here.alias}: group {group} lacks committed offsets{hint}")
-        ask_twice(self._target, self._learn)
+        if self._back:
+            ask_twice(self._target, self._learn)
         return self._prove(
             [self._translated(partition, committed.offset) for partition, committed in sorted(found[group].items())],
             group,
         )
+
+    def _find_hidden(self) -> HiddenOffsets | None:
+        seen = self._source.topics()
+        return find_hidden_offsets(self._source, self._topology, self._maps.positions(), seen, self._target.topics)
 
     def _way_out(self, group: GroupId) -> str:
         """Name the places with the offsets of a group whose cluster fails to answer."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import logging
 import threading
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
 
@@ -17,11 +17,12 @@ from twinlog.kafka.consumer.topic_reader import TopicReader
 from twinlog.kafka.retry import COMMAND_CONNECT_S
 from twinlog.mirror.offsets.exact_map import ExactMap
 from twinlog.mirror.offsets.map_store import MapStore
-from twinlog.mirror.offsets.position_store import PositionStore
+from twinlog.mirror.offsets.position_store import PositionStore, copied_topics
 from twinlog.mirror.offsets.positions import Position
 from twinlog.mirror.offsets.sync_store import MirrorSyncStore
 from twinlog.mirror.topology.filters import compile_list, spelled_out
-from twinlog.mirror.topology.topology import topology_of
+from twinlog.mirror.topology.topology import Topology, topology_of
+from twinlog.mirror.unlisted_topics import find_hidden_copied
 from twinlog.model.topics import Topic, is_compacted
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.ops.inventory import LogOffsets, logs_of
@@ -193,9 +194,20 @@ class VerifyPlanner:
 
     def _parts(self) -> Iterable[PartitionToVerify]:
         settings, topology = self._settings, topology_of(self._settings)
-        topics = {name: topic for name, topic in self._source.topics().items() if topology.mirrors(name)}
-        chosen = self._chosen(topics)
+        seen = self._source.topics()
+        topics = {name: topic for name, topic in seen.items() if topology.mirrors(name)}
         copies = self._target.topics()
+        # Positions are read first: the records of stored positions are on the target by then.
+        store = MapStore(settings, self._target, PositionStore(settings, self._target, optional=True))
+        store.read()
+        hidden = self._hidden(topology, seen, copies, store.positions())
+        chosen = self._chosen({**topics, **hidden})
+        for topic in chosen:
+            if topic.name in hidden:
+                sentence = str(self._source.client.lacks("DESCRIBE", f"topic {topic.name}", "verifying its copies"))
+                for number in range(topic.partitions):
+                    yield self._part(topic.name, topology.remote_name(topic.name), number, problem=sentence)
+        chosen = [topic for topic in chosen if topic.name not in hidden]
         self._progress(settings.source, "topics", len(chosen), len(chosen))
         pairs = [(topic, topology.remote_name(topic.name)) for topic in chosen]
         if settings.transform is not None:
@@ -204,9 +216,6 @@ class VerifyPlanner:
                 for number in range(topic.partitions):
                     yield self._part(topic.name, remote, number, problem=sentence)
             return
-        # Positions are read first: the records of stored positions are on the target by then.
-        store = MapStore(settings, self._target, PositionStore(settings, self._target, optional=True))
-        store.read()
         compacted = compacted_topics(self._source, [topic.name for topic, remote in pairs if remote in copies])
         compacted_there = compacted_topics(self._target, [remote for _, remote in pairs if remote in copies])
         parts = [TopicPartition(topic.name, number) for topic, _ in pairs for number in range(topic.partitions)]
@@ -258,6 +267,18 @@ class VerifyPlanner:
                     source_compacted=topic.name in compacted,
                     target_compacted=remote in compacted_there,
                 )
+
+    def _hidden(
+        self,
+        topology: Topology,
+        seen: Container[TopicName],
+        copies: Mapping[TopicName, Topic],
+        positions: Mapping[TopicPartition, Position],
+    ) -> dict[TopicName, Topic]:
+        """The copied topics that the source hides, with the partitions that are known from positions or copies."""
+        known = {topic.name: topic for topic in copied_topics(positions)}
+        names = find_hidden_copied(self._source, topology, positions, seen, lambda: copies)
+        return {name: known.get(name) or Topic(name, copies[topology.remote_name(name)].partitions) for name in names}
 
     def _chosen(self, topics: Mapping[TopicName, Topic]) -> list[Topic]:
         wanted, settings = self._options.topics, self._settings

@@ -13,7 +13,7 @@ from starlette.routing import Route
 from twinlog.errors import RequestError
 from twinlog.model.types import GroupId
 from twinlog.ops.groups.checkpoint_history import GroupSyncEvent
-from twinlog.ops.groups.command import flow_json, summary
+from twinlog.ops.groups.command import flow_json, hidden_offsets, summary
 from twinlog.ops.groups.reader import GroupStatus
 from twinlog.ui.live_flows import LiveFlow
 from twinlog.ui.pages.paging import ListColumn, ListQuery, Row, paged
@@ -75,6 +75,7 @@ class GroupsPages:
             "flows": self._following(),
             "summary": None if seen is None else summary(seen),
             "source_trouble": None if seen is None else seen.source_trouble,
+            "hidden": None if seen is None or seen.hidden is None else hidden_offsets(seen.hidden),
             "left_out": [] if seen is None else list(seen.left_out[:20]),
             "groups": paged(rows, query, COLUMNS, "group", {"flow": name}),
             "read_at_ms": reading.at_ms,

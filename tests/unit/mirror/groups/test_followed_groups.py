@@ -13,7 +13,8 @@ from harness.virtual.clock import VirtualClock
 from tests.unit.worker.topics.test_topic_conflicts import flow
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.protocol.error_codes import Code
-from twinlog.mirror.groups.followed_groups import FollowedGroups
+from twinlog.mirror.groups.followed_groups import HIDDEN_LOOK_S, FollowedGroups, why_without
+from twinlog.mirror.unlisted_topics import HiddenOffsets
 from twinlog.model.groups import CommittedOffset, GroupListing, GroupOffsets
 from twinlog.model.types import GroupId, TopicName, TopicPartition
 
@@ -89,3 +90,34 @@ def test_a_group_is_followed_on_while_nobody_lists_it_because_its_coordinator_mo
             assert looked() == ({}, {})
         assert followed._groups == []
     assert [record.getMessage() for record in caplog.records if "can be seen" not in record.getMessage()] == []
+
+
+def test_a_topic_that_the_login_may_not_describe_is_named_as_the_reason(caplog: pytest.LogCaptureFixture) -> None:
+    groups, clock, asked = MovingGroups(), VirtualClock(), []
+    hidden = HiddenOffsets((TopicName("t"),), "cluster a: User:mirror lacks DESCRIBE on topic t, needed for reading")
+
+    def find_hidden() -> HiddenOffsets | None:
+        asked.append(clock.monotonic())
+        return None if groups.committed else hidden
+
+    source = SimpleNamespace(client=None, call=lambda step, *args: step(*args), clock=clock)
+    followed = FollowedGroups(flow("a", "b"), cast(ClusterAdmin, source), lambda _: True, find_hidden)
+    listed = groups.listed()
+    groups.listed = lambda: listed  # type: ignore[method-assign]
+    followed._admin = groups  # type: ignore[assignment]
+    with caplog.at_level(logging.INFO, "twinlog"):
+        followed.read()
+        assert asked == [], "each look costs a list of all topics"
+        committed, groups.committed = groups.committed, {}
+        for _ in range(3):
+            clock.sleep(1)
+            assert followed.read() == ({}, {})
+        assert len(asked) == 1
+        clock.sleep(HIDDEN_LOOK_S)
+        followed.read()
+        assert len(asked) == 2
+        groups.committed = committed
+        assert followed.read() == ({SHOP: committed}, {})
+    assert [record.getMessage() for record in caplog.records] == [
+        f"TW-RIGHT-02: a->b: no checkpoints for group shop: {why_without(hidden)}"
+    ]

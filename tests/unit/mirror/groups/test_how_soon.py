@@ -100,6 +100,9 @@ class Copied:
     def refresh(self, topics: Iterable[TopicName]) -> None:
         self.reads += 1
 
+    def find_hidden(self) -> None:
+        """The source hides no topic."""
+
     def translate_offset(self, partition: TopicPartition, offset: SourceOffset) -> TranslatedGroupOffset | None:
         if self.end is None:
             return None

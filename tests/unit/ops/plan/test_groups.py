@@ -8,6 +8,7 @@ from dataclasses import replace
 from tests.unit.worker.topics.test_topic_conflicts import flow
 from twinlog.mirror.groups.move_facts import GroupMove
 from twinlog.mirror.topology.filters import DefaultGroupFilter
+from twinlog.mirror.unlisted_topics import HiddenOffsets
 from twinlog.model.groups import CommittedOffset, GroupListing
 from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.ops.inventory import Inventory, LogOffsets
@@ -47,6 +48,7 @@ def planned(
     left_out: str | None = None,
     moves: GroupMoves | None = None,
     past: int | None = None,
+    hidden: HiddenOffsets | None = None,
 ) -> GroupPlan:
     """`known` are target offsets by source offset, with whether they are exact."""
 
@@ -67,7 +69,7 @@ def planned(
         moves or {},
     )
     only = DefaultGroupFilter(exclude=("hidden",))
-    (found,) = plan_groups(settings, only, lambda topic: topic != "excluded", source, target, what)
+    (found,) = plan_groups(settings, only, lambda topic: topic != "excluded", source, target, what, hidden)
     return found
 
 
@@ -118,6 +120,9 @@ def test_a_group_stays_and_the_reason_is_named() -> None:
     excluded = planned(groups(40, topic="excluded"), NOTHING)
     assert (excluded.becomes, excluded.partitions) == ("stays", 0)
     assert (excluded.why or "").startswith("it has committed no offset in a topic that topics")
+    hidden = HiddenOffsets((TopicName("u"),), "cluster a: User:mirror lacks DESCRIBE on topic u, needed for reading")
+    unseen = planned(groups(40, topic="excluded"), NOTHING, hidden=hidden)
+    assert unseen.why == f"its offsets in topic u, if it has any, are hidden: {hidden.right}"
     other = planned(groups(40, protocol="sr"), NOTHING)
     assert other.why == "its kind is sr, and the flow follows consumer groups"
 

@@ -10,7 +10,7 @@ import pytest
 from harness.virtual.requests import LIST_OFFSETS
 from tests.unit.ops.replay.replaying import NOW, Clusters, flow_of, options_of, planner_of, put
 from twinlog.clock import wall_ms
-from twinlog.errors import ClusterError, OptionError
+from twinlog.errors import ClusterError, OptionError, RefusedError
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.record.builder import encode_batch, record_body
 from twinlog.kafka.record.stamp import stamp
@@ -43,6 +43,15 @@ def test_what_cannot_be_a_range_is_refused_and_changes_nothing(
     with planner_of(clusters, options_of(**asked)) as planner, pytest.raises(OptionError, match=words):
         planner.plan()
     assert set(clusters[1].topics.ids) == before
+
+
+def test_a_topic_that_the_source_hides_is_named_with_the_missing_right(clusters: Clusters) -> None:
+    clusters[0].topics.hidden.add("t")
+    with (
+        planner_of(clusters, options_of(topics=("t",))) as planner,
+        pytest.raises(RefusedError, match="lacks DESCRIBE on topic t, needed for replaying its records"),
+    ):
+        planner.plan()
 
 
 @pytest.mark.parametrize(

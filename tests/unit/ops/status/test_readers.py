@@ -19,13 +19,14 @@ from twinlog.kafka.record.last_records import KeptRecord, LastRecords
 from twinlog.mirror.groups import group_offsets
 from twinlog.mirror.groups.group_offsets import TranslatedGroupOffset
 from twinlog.mirror.groups.move_facts import GroupMove
-from twinlog.mirror.groups.safe_move import Obstacle
+from twinlog.mirror.groups.safe_move import Obstacle, Reason
 from twinlog.mirror.records import Checkpoint
 from twinlog.mirror.topology.filters import DefaultTopicFilter
+from twinlog.mirror.unlisted_topics import HiddenOffsets
 from twinlog.model.groups import CommittedOffset, GroupListing, GroupMember, GroupMembers, GroupOffsets
 from twinlog.model.types import Alias, GroupId, SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.ops.audit.groups import group_findings
-from twinlog.ops.groups.command import lines, missing
+from twinlog.ops.groups.command import flow_json, lines, missing
 from twinlog.ops.groups.reader import GroupsReader, GroupsSnapshot
 from twinlog.ops.inventory import LogOffsets
 from twinlog.ops.status import readers
@@ -45,7 +46,7 @@ class Cluster:
         self.clock = VirtualClock()
         self.code = 0
         self.answers_at = float("inf")
-        self.kept = True
+        self.kept = self.commits = True
         self.in_transaction = False
         """Whether `shop` has committed more in one, as its coordinator knows."""
         self.where = HERE if alias == "a" else THERE
@@ -64,7 +65,7 @@ class Cluster:
         if step.__name__ == GroupAdmin.kept.__name__:
             return self.kept
         (groups,) = args
-        committed: GroupOffsets = {self.where: CommittedOffset(5), **self.copies}
+        committed: GroupOffsets = {self.where: CommittedOffset(5), **self.copies} if self.commits else {}
         if self.in_transaction and step.__name__ == GroupAdmin.stable_offsets.__name__:
             code = code or Code.UNSTABLE_OFFSET_COMMIT
         wrong = {SHOP: int(code)} if code and SHOP in groups else {}
@@ -74,6 +75,7 @@ class Cluster:
 class Scene:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.source, self.target = Cluster("a"), Cluster("b")
+        self.hidden: HiddenOffsets | None = None
 
         def connect(alias: Alias, _: object) -> ClusterAdmin:
             return cast(ClusterAdmin, self.source if alias == "a" else self.target)
@@ -90,6 +92,7 @@ class Scene:
         found = TranslatedGroupOffset(THERE, TargetOffset(5), exact=True)
         monkeypatch.setattr(self.reader._translator, "translate_offset", lambda *_: found)
         monkeypatch.setattr(self.reader._translator, "past_copies", lambda *_: None)
+        monkeypatch.setattr(self.reader._translator, "find_hidden", lambda: self.hidden)
 
     def read(self, *wanted: str) -> GroupsSnapshot:
         return self.reader.read(wanted)
@@ -124,6 +127,34 @@ def test_a_group_at_the_commit_of_a_switchover_has_moved(scene: Scene, monkeypat
         (BILLING, False, True),
         (SHOP, True, True),
     ]
+
+
+def test_a_group_whose_topic_the_login_may_not_describe_is_shown_with_the_missing_right(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A coordinator leaves such offsets out of its answer."""
+    right = "cluster a: User:mirror lacks DESCRIBE on topic t, needed for reading the offsets of groups"
+    scene.hidden = HiddenOffsets((TopicName("t"),), right)
+    scene.source.where = TopicPartition(TopicName("other"), 0)
+    monkeypatch.setattr(scene.reader, "_topics", DefaultTopicFilter(exclude=("other",)))
+    monkeypatch.setattr(scene.reader, "_not_mirrored", lambda topic: "left out" if topic == "other" else None)
+    scene.reader._last.pop(BILLING)
+    seen = scene.read()
+    (shop,) = seen.groups
+    (part,) = [part for part in shop.partitions if part.facts.source == HERE]
+    assert (shop.group, shop.done, part.facts.remote) == (SHOP, False, THERE)
+    assert part.verdict.reasons == (Reason(Obstacle.HIDDEN, f"the source hides its offset in topic t: {right}"),)
+    note = "TW-RIGHT-02: the source hides the offsets of groups in topic t, and groups that lack a checkpoint there are"
+    assert f"{note} left out: {right}" in lines(seen)
+    assert (flow_json(seen)["hidden_topics"], flow_json(seen)["missing_right"]) == (["t"], right)
+    scene.reader._last.clear()
+    scene.source.where = HERE
+    others = scene.read()
+    assert all(group.done for group in others.groups)
+    assert missing(others).startswith("TW-RIGHT-02: a->b: the source hides the offsets of groups in topic t")
+    scene.source.commits = False
+    with pytest.raises(RefusedError, match=r"group nowhere lacks committed offsets; .* lacks DESCRIBE on topic t"):
+        scene.read("nowhere")
 
 
 COPY, ORIGINAL = TopicPartition(TopicName("b.t"), 0), HERE

@@ -20,10 +20,11 @@ from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.record.builder import encode_batch, record_body
 from twinlog.kafka.record.compression import CODECS
 from twinlog.kafka.record.stamp import stamp
+from twinlog.mirror.offsets.positions import Position, encode_position
 from twinlog.mirror.offsets.syncs import OffsetSync
 from twinlog.mirror.records import Checkpoint
 from twinlog.model.groups import GROUPS_TOPIC
-from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicName
+from twinlog.model.types import Alias, GroupId, SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.ops.translate import offset_lookup
 from twinlog.settings.flow import ClientSettings, FlowSettings
 
@@ -79,6 +80,7 @@ w.bootstrap.servers = w-1:9092
 s->w.enabled = true
 """
 
+HERE = TopicPartition(TopicName("t"), 0)
 Clusters = tuple[VirtualCluster, VirtualCluster]
 
 
@@ -162,6 +164,26 @@ def test_what_the_flow_has_stored_is_asked_for_again(
     assert FOUND in run(tmp_path)
     assert "the offset syncs are unreadable" not in caplog.text
     assert target.faults_left == source.faults_left == 0
+
+
+def test_a_topic_that_the_login_may_not_describe_is_named_with_the_missing_right(
+    clusters: Clusters, tmp_path: Path
+) -> None:
+    source, target = clusters
+    source.create("t")
+    position = encode_position(
+        Alias("s"), HERE, Position(SourceOffset(5), TargetOffset(5), topic_id=str(source.topics.ids["t"]))
+    )
+    batch = encode_batch([(1, record_body(position.key, position.value, position.headers))], CODECS["none"])
+    stamp(batch, -1, -1, -1)
+    target.log("mm2-offsets.s.internal").append(bytes(batch))
+    source.topics.hidden.add("t")
+    right = "cluster s: User:ANONYMOUS lacks DESCRIBE on topic t, needed for reading the offsets of groups"
+    source.offsets.committed["shop"] = {("other", 0): (5, "")}
+    out = run(tmp_path, 3)
+    assert f"TW-RIGHT-02: the source hides the offsets of groups in topic t: {right}" in out
+    source.offsets.committed["shop"] = {}
+    assert f"group shop lacks visible offsets; {right}" in run(tmp_path, 3)
 
 
 def put(cluster: VirtualCluster, topic: str, records: Iterable[tuple[bytes, bytes]]) -> None:

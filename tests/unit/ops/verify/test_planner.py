@@ -98,6 +98,20 @@ def test_by_the_map_up_to_the_position(clusters: Clusters) -> None:
     assert part.sections == (Section("copied from", 0, 30, 0, 1),)
 
 
+def test_a_copied_topic_that_the_source_hides_is_named_with_the_missing_right(clusters: Clusters) -> None:
+    source, target = clusters
+    store(clusters, Position(SourceOffset(22), TargetOffset(12), topic_id=str(source.topics.ids["t"]), generation=256))
+    source.create("u")
+    target.create("s.u")
+    source.topics.hidden.add("t")
+    for topics in ((), ("t", "u")):
+        found = {part.source: part.problem for part in plan(clusters, topics=topics)}
+        assert found == {
+            PART: "cluster s: User:ANONYMOUS lacks DESCRIBE on topic t, needed for verifying its copies",
+            TopicPartition(TopicName("u"), 0): None,
+        }
+
+
 def test_heartbeats_are_compared_only_by_their_name(clusters: Clusters) -> None:
     """MirrorMaker 2 beside a wave of topics copies them, too."""
     source, target = clusters
