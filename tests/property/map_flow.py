@@ -159,7 +159,11 @@ class Flow:
         """
         self.source_start = max(self.source_start, min(source_start, self.truth.source_end))
         records = self.followed.join_segments(
-            PART, source_start=self.source_start, max_points=max_points, segment_points=SEGMENT_POINTS
+            PART,
+            source_start=self.source_start,
+            target_start=self.truth.target_end,
+            max_points=max_points,
+            segment_points=SEGMENT_POINTS,
         )
         self.all_known &= not records
         if late:

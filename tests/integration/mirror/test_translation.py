@@ -6,6 +6,7 @@ import logging
 import random
 import time
 from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -15,15 +16,16 @@ from harness.cluster import KafkaCluster
 from harness.consume import consume
 from harness.produce import NewRecord, numbered, produce
 from harness.tools import CONSOLE_CONSUMER, run_tool
-from harness.topics import create_topic, offsets
+from harness.topics import create_topic, delete_records, offsets
 from harness.wait import wait_for
 from tests.integration.copier.test_copy_compacted import CLEANED, wait_until_cleaned, write_segments
 from tests.integration.copier.test_positions import mm2_position, store
 from tests.integration.copying import SOURCE, TARGET, CopyFlow, flow_settings
+from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.mirror.offsets.segments import segments_topic
 from twinlog.mirror.offsets.sync_store import UNTRANSLATABLE, MirrorTranslation
 from twinlog.mirror.offsets.syncs import OffsetSync, decode_offset_sync
-from twinlog.mirror.offsets.translator import Translation
+from twinlog.mirror.offsets.translator import Translation, Translator
 from twinlog.model.types import TargetOffset, TopicName, TopicPartition
 
 log = logging.getLogger(__name__)
@@ -294,6 +296,49 @@ def test_records_are_copied_where_offset_syncs_cannot_be_written(
     # What could not be written then is there now.
     assert next(sync.upstream for sync in syncs_of(copy_flow.source, name, [topic_name])) == 0
     running.release()
+
+
+def test_groups_before_records_that_the_source_deleted_stay_exact_after_a_restart(
+    copy_flow: CopyFlow, topic_name: str
+) -> None:
+    """Their copies are on the target, until the target deletes them as well."""
+    remote = copy_flow.create(topic_name)
+    for number in range(9):
+        produce(copy_flow.source, topic_name, numbered(5, start=number * 5))
+        produce(copy_flow.target, remote, [NewRecord(b"theirs %d" % number)])
+        copy_flow.copy(topic_name)
+    copies = Oracle(copy_flow, topic_name).copies
+    delete_records(copy_flow.source, topic_name, 22)
+
+    def places() -> list[Translation[TargetOffset] | None]:
+        """By a driver that starts now."""
+        settings = flow_settings(copy_flow.source, copy_flow.target)
+        with ExitStack() as stack:
+            source, target = (
+                ClusterAdmin(alias, admin.client)
+                for alias, admin in ((SOURCE, settings.source_admin), (TARGET, settings.target_admin))
+            )
+            for admin in (source, target):
+                stack.callback(admin.close)
+                admin.connect()
+            translator = Translator(settings, source, target)
+            translator.refresh()
+            return [translator.to_target(part(topic_name), offset) for offset, _ in copies]
+
+    exact = [Translation(TargetOffset(there), True) for _, there in copies]
+    copy_flow.maps.read()
+    assert copy_flow.maps.join_segments({part(topic_name): 22}) > 0
+    assert places() == exact
+    delete_records(copy_flow.target, remote, exact[12].offset)
+    produce(copy_flow.source, topic_name, numbered(5, start=45))
+    for _ in range(18):
+        copy_flow.copy(topic_name)
+    copy_flow.maps.read()
+    assert copy_flow.maps.join_segments({part(topic_name): 22}) > 0
+    assert places()[12:] == exact[12:]
+    known = copy_flow.maps.maps.map(part(topic_name))
+    assert known is not None
+    assert known.to_target(2) is None
 
 
 def test_old_segments_are_tidied_away(copy_flow: CopyFlow, topic_name: str) -> None:

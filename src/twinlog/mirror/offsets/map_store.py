@@ -11,11 +11,11 @@ from twinlog.kafka.consumer.topic_reader import TopicReader
 from twinlog.kafka.producer.topic_writer import TopicWriter
 from twinlog.kafka.record.last_records import KeptRecord, LastRecords, taken
 from twinlog.mirror.offsets.exact_map import ExactMap
-from twinlog.mirror.offsets.maps import MAX_POINTS, ExactMaps
+from twinlog.mirror.offsets.maps import FIRST_COPY, MAX_POINTS, ExactMaps
 from twinlog.mirror.offsets.position_store import ChangedPositions
 from twinlog.mirror.offsets.positions import Position
 from twinlog.mirror.offsets.segments import LastPoint, segments_topic
-from twinlog.model.types import SourceOffset, TopicPartition
+from twinlog.model.types import SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.settings.flow import FlowSettings
 
 ALL_POINTS = 2_000_000
@@ -109,13 +109,25 @@ class MapStore:
         topic.
         """
         changed = 0
+        remotes = {partition: remote for partition in source_starts if (remote := self._remote(partition)) is not None}
+        target_starts = self._target.offsets(sorted(set(remotes.values())), latest=False) if remotes else {}
         for partition, start in source_starts.items():
+            # The copies of a partition whose remote partition is unknown, or has no leader now, may be there.
+            there = target_starts.get(remotes[partition], FIRST_COPY) if partition in remotes else FIRST_COPY
             with self.lock:
-                records = self.maps.join_segments(partition, source_start=start, max_points=self._max_points())
+                records = self.maps.join_segments(
+                    partition, source_start=start, target_start=TargetOffset(there), max_points=self._max_points()
+                )
             if records:
                 self._target.call(partial(self._writer.append, records, at_once=True))
                 changed += 1
         return changed
+
+    def _remote(self, partition: TopicPartition) -> TopicPartition | None:
+        position = self._stood.get(partition)
+        if position is None or position.remote_topic is None:
+            return None
+        return TopicPartition(TopicName(position.remote_topic), partition.partition)
 
     def _max_points(self) -> int:
         return max(LEAST_POINTS, min(MAX_POINTS, ALL_POINTS // max(1, len(self.maps))))

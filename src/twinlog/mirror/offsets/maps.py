@@ -28,7 +28,7 @@ MAX_POINTS = 65_536
 MAX_SEGMENTS = 16
 """With more segments the map is checked for segments of copiers that copied few records."""
 
-OLDEST = SourceOffset(0)
+OLDEST, FIRST_COPY = SourceOffset(0), TargetOffset(0)
 
 _OFFSET = (1 << 64) - 1
 _NOT_JOINED = _OFFSET
@@ -257,10 +257,15 @@ class ExactMaps:
         partition: TopicPartition,
         *,
         source_start: SourceOffset = OLDEST,
+        target_start: TargetOffset = FIRST_COPY,
         max_points: int = MAX_POINTS,
         segment_points: int = SEGMENT_POINTS,
     ) -> list[StoredRecord]:
-        """Drop the points before the source's first offset, and make old points coarser.
+        """Drop points that no group needs, and make old points coarser.
+
+        A point before the source's first offset counts as long as its copies are on the target, whose log begins at
+        `target_start`: a group may stand there on either side, and continue in copies of records that the source
+        deleted. With more than `max_points`, points before the source's first offset are dropped first.
 
         Returns the records that do the same in the topic, empty if the map stays the same. Write these records as a
         single batch, because half of the records would make a wrong map, and read the records back. The newest segment
@@ -270,9 +275,13 @@ class ExactMaps:
         known = self._decoded(partition)
         if known is None or known.joined:
             return []
-        changed = known.map.trim_points(min(source_start, known.newest))
+        start = min(source_start, known.newest)
+        copied = known.map.to_source(target_start)
+        changed = copied is not None and known.map.trim_points(min(start, copied.offset))
         if changed or len(known.map) > max_points or len(known.stored) > MAX_SEGMENTS:
             changed |= known.map.drop_redundant_points(known.newest)
+            if len(known.map) > max_points:
+                changed |= known.map.trim_points(start)
             changed |= known.map.limit_points(max_points)
         if not changed:
             return []

@@ -292,6 +292,30 @@ def test_tidying_replaces_old_segments_and_leaves_the_newest() -> None:
     assert maps.join_segments(PART, source_start=1000, max_points=4096) == []
 
 
+def test_points_of_deleted_source_records_are_kept_while_their_copies_are_on_the_target() -> None:
+    """A group before the source's first offset continues in copies that the source has no more."""
+
+    def joined(source_start: int, target_start: int, max_points: int = 4096) -> ExactMap:
+        maps = ExactMaps()
+        maps.apply_records(generations(PART, 20))
+        maps.extend_map(PART, 200, 220, generation=19)
+        records = maps.join_segments(PART, source_start=source_start, target_start=target_start, max_points=max_points)
+        again = ExactMaps()
+        again.apply_records([(key, value) for key, value in {**dict(generations(PART, 20)), **dict(records)}.items()])
+        again.extend_map(PART, 200, 220, generation=19)
+        found = again.map(PART)
+        assert found is not None
+        return found
+
+    assert joined(105, 0).to_target(87) == Translated(95, True)
+    assert joined(105, 0).to_target(5) == Translated(5, True)
+    late = joined(105, 60)
+    assert (late.to_target(45), late.to_target(57)) == (None, Translated(62, True))
+    assert joined(50, 150).to_target(105) == Translated(115, True), "the source has these"
+    assert joined(105, 0, max_points=12).to_target(87) is None
+    assert joined(105, 0, max_points=12).to_target(107) == Translated(117, True)
+
+
 def generations(partition: TopicPartition, count: int) -> list[tuple[bytes | None, bytes | None]]:
     """Records of as many copiers as given, each of which copied ten records and left."""
     found: list[tuple[bytes | None, bytes | None]] = []
