@@ -16,6 +16,7 @@ from twinlog.kafka.admin.topics import describe_cluster, describe_configs, descr
 from twinlog.kafka.admin.users import describe_quotas, describe_scram_users
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.protocol import error_codes
+from twinlog.message_ids import told, without_id
 from twinlog.mirror.topics.fence_notes import fences_on
 from twinlog.model.acls import Acl, AclOperation, AclPermissionType, ResourceType, TopicAcl
 from twinlog.model.groups import GROUPS_TOPIC, GroupListing, GroupOffsets
@@ -53,7 +54,7 @@ class Inventory:
     `fences` are the ACLs among them of twinlog's fences.
     `quotas` are client quotas by entity, `users` have each user's SCRAM mechanisms; both are None if unread.
     `committed` are the offsets of each group. `sizes` are bytes of the largest replica of each partition. `notes` has
-    a sentence for each unreadable part, with the missing permission.
+    a sentence for each unreadable part, with its message id in front and the missing permission.
     """
 
     alias: str
@@ -76,11 +77,11 @@ class Inventory:
 
     @property
     def unread(self) -> tuple[str, ...]:
-        """A sentence for each unreadable part."""
-        return tuple(text for _, text in self.notes)
+        """A sentence for each unreadable part, without its message id."""
+        return tuple(without_id(text) for _, text in self.notes)
 
     def unread_of(self, parts: Content) -> tuple[str, ...]:
-        """A sentence for each unreadable part among `parts`."""
+        """A sentence for each unreadable part among `parts`, with its message id in front."""
         return tuple(text for part, text in self.notes if part in parts)
 
     @property
@@ -189,7 +190,7 @@ class _InventoryReader:
         try:
             return self._admin.call(describe, self._admin.client)
         except RefusedError as error:
-            self._notes.append((part, str(error)))
+            self._notes.append((part, told(error)))
             return None
 
     def _fences(self, acls: Sequence[Acl]) -> frozenset[TopicAcl]:
@@ -198,7 +199,7 @@ class _InventoryReader:
         try:
             return frozenset(fences_on(self._admin))
         except RefusedError as error:
-            self._notes.append((Content.ACLS, f"{error}; a fence counts as a lasting ACL"))
+            self._notes.append((Content.ACLS, f"{told(error)}; a fence counts as a lasting ACL"))
             return frozenset()
 
     def _configs(self, names: Sequence[TopicName]) -> tuple[dict[TopicName, list[ConfigEntry]], set[TopicName]]:
@@ -246,7 +247,7 @@ class _InventoryReader:
         return groups, found
 
     def _note_lack(self, part: Content, operation: str, resource: str, purpose: str) -> None:
-        self._notes.append((part, str(self._admin.client.lacks(operation, resource, purpose))))
+        self._notes.append((part, told(self._admin.client.lacks(operation, resource, purpose))))
 
 
 def logs_of(

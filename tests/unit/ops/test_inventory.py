@@ -182,5 +182,7 @@ def test_a_hidden_note_of_a_fence_is_named(monkeypatch: pytest.MonkeyPatch) -> N
         finally:
             admin.close()
     assert found.lasting_acls == [DENY]
-    assert found.unread_of(Content.ACLS) == ("User:x lacks READ on the journal; a fence counts as a lasting ACL",)
+    assert found.unread_of(Content.ACLS) == (
+        "TW-RIGHT-02: User:x lacks READ on the journal; a fence counts as a lasting ACL",
+    )
     assert found.unread_of(Content.CONFIGS) == ()

@@ -13,6 +13,7 @@ from twinlog.errors import ClusterError, ConfigError, TwinlogError
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect, both_clusters
 from twinlog.kafka.admin.groups import GroupAdmin
 from twinlog.kafka.retry import COMMAND_CONNECT_S
+from twinlog.message_ids import told
 from twinlog.mirror.offsets.sync_history import SyncHistory, SyncHistoryReader
 from twinlog.mirror.topology.plugins import config_filter_of, group_filter_of
 from twinlog.mirror.topology.topology import topology_of
@@ -28,7 +29,7 @@ from twinlog.ops.audit.clusters import changes_found, settings_found, state_foun
 from twinlog.ops.audit.groups import group_findings
 from twinlog.ops.audit.near_misses import outside
 from twinlog.ops.audit.records import CompareRanges, gap_findings, record_findings, suspect_histories
-from twinlog.ops.audit.report import AuditPart, FlowAudit, PartResult
+from twinlog.ops.audit.report import AuditPart, FlowAudit, PartResult, unread_reason
 from twinlog.ops.audit.sample import sample_of
 from twinlog.ops.diff.differences import FlowTopicPairing, compare_clusters
 from twinlog.ops.groups.command import hidden_offsets
@@ -146,7 +147,7 @@ class FlowAuditor:
             self._deadline.check()
             return look()
         except TwinlogError as error:
-            return PartResult(part, not_audited=str(error))
+            return PartResult(part, not_audited=unread_reason([told(error)]))
 
     # Records and gaps.
 
@@ -264,8 +265,8 @@ class FlowAuditor:
         detail = f": {seen.state.detail}" if seen.state.detail else ""
         runner.append(f"{seen.state.word}{detail}")
         self._by_twinlog = seen.state.condition is FlowCondition.RUNNING and seen.state.word != BY_OTHERS
-        findings, trouble = state_found(seen)
-        return PartResult(AuditPart.LAG, tuple(findings), f"{counted(len(seen.topics), 'topic')}", trouble)
+        trouble = None if seen.lag_trouble is None else unread_reason([seen.lag_trouble])
+        return PartResult(AuditPart.LAG, tuple(state_found(seen)), f"{counted(len(seen.topics), 'topic')}", trouble)
 
     def _filter(self) -> PartResult:
         here = self._source_inventory()
@@ -381,7 +382,7 @@ class FlowAuditor:
 
 def _sentences(parts: Content, *clusters: Inventory) -> str | None:
     """The sentences about unreadable parts of clusters, None if all is read."""
-    return "; ".join(text for one in clusters for text in one.unread_of(parts)) or None
+    return unread_reason(text for one in clusters for text in one.unread_of(parts))
 
 
 def _ends(flow: FlowSettings) -> tuple[str, str]:

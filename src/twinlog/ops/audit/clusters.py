@@ -14,6 +14,7 @@ from twinlog.config.load import load_file
 from twinlog.config.text.entries import IGNORED_HERE
 from twinlog.mistakes import ConfigWarning, MistakeKind
 from twinlog.model.amounts import counted, shown_bytes
+from twinlog.model.held import HeldPartition, HeldReason
 from twinlog.ops.audit.report import AuditPart, Finding, PartResult, Severity, limited
 from twinlog.ops.diff.differences import ClusterDifference
 from twinlog.ops.plan.flow_plan import FlowPlan, Problem
@@ -59,8 +60,8 @@ def _of(warning: ConfigWarning, severity: Severity, text: str, way: str) -> Find
     return Finding("ignored-key", severity, AuditPart.KEYS, text, way, cause=warning.id)
 
 
-def state_found(seen: FlowSnapshot) -> tuple[list[Finding], str | None]:
-    """The troubles of the process that runs a flow, the lag of each topic, and the reason for an unknown lag."""
+def state_found(seen: FlowSnapshot) -> list[Finding]:
+    """The troubles of the process that runs a flow, its held partitions, and the lag of each topic."""
     flow = seen.settings
     found: list[Finding] = []
     if seen.state.condition in (FlowCondition.DOWN, FlowCondition.UNKNOWN):
@@ -68,6 +69,7 @@ def state_found(seen: FlowSnapshot) -> tuple[list[Finding], str | None]:
         text = f"the flow is {seen.state.word}{detail}"
         way = "start it, or mend the cause in its log; `twinlog status` shows the same line"
         found.append(Finding("process", Severity.CRITICAL, AuditPart.LAG, text, way, flow=flow.name))
+    found += _held(seen)
     late = [topic for topic in seen.topics if topic.lag]
     if late:
         lag = sum(topic.lag for topic in late)
@@ -77,15 +79,35 @@ def state_found(seen: FlowSnapshot) -> tuple[list[Finding], str | None]:
         way = "a failover now would leave them behind; ask again once the mirror has caught up"
         lines = [f"{topic.topic}: {counted(topic.lag, 'record')}" for topic in late]
         found.append(Finding("lag", Severity.NOTE, AuditPart.LAG, text, way, lag, flow.name, limited(lines)))
-    unknown = [topic for topic in seen.topics if topic.unknown]
+    # The finding of a held partition has the reason for its unknown lag.
+    unknown = {topic.topic: topic.unknown - topic.held for topic in seen.topics if topic.unknown > topic.held}
     if unknown:
-        text = f"the lag of {counted(sum(topic.unknown for topic in unknown), 'partition')} is unknown"
-        lines = [f"{topic.topic}: {counted(topic.unknown, 'partition')}" for topic in unknown]
+        text = f"the lag of {counted(sum(unknown.values()), 'partition')} is unknown"
+        lines = [f"{topic}: {counted(count, 'partition')}" for topic, count in unknown.items()]
         way = "bring back the brokers that lead them"
         found.append(
             Finding("lag", Severity.WARNING, AuditPart.LAG, text, way, len(unknown), flow.name, limited(lines))
         )
-    return found, seen.lag_trouble
+    return found
+
+
+def _held(seen: FlowSnapshot) -> list[Finding]:
+    """A finding for each reason that holds partitions."""
+    report, flow = seen.held_report, seen.settings.name
+    if report is None:
+        return []
+    by_reason: dict[HeldReason, list[HeldPartition]] = defaultdict(list)
+    for one in report.held_partitions:
+        by_reason[one.reason].append(one)
+    found = []
+    for reason, some in by_reason.items():
+        count = max(len(some), dict(report.held_by_reason).get(reason, 0))
+        text = f"{counted(count, 'partition')} {'is' if count == 1 else 'are'} held ({reason}): {some[0].text}"
+        way = some[0].way_out or "`twinlog status` shows each held partition"
+        lines = limited(f"{one.source}: {one.text}" for one in some)
+        cause = some[0].message_id
+        found.append(Finding("held", Severity.CRITICAL, AuditPart.LAG, text, way, count, flow, lines, cause))
+    return found
 
 
 def settings_found(

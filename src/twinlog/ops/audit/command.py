@@ -36,6 +36,7 @@ from twinlog.console.options import (
 )
 from twinlog.console.spark_batch import SparkSignalHandler
 from twinlog.errors import ClusterError, TwinlogError
+from twinlog.message_ids import told
 from twinlog.ops.running_worker import read_flows_asked
 
 if TYPE_CHECKING:
@@ -136,7 +137,7 @@ def _audits(
 ) -> list[FlowAudit]:
     """The audit of each flow; a flow whose cluster is silent is in the report, unless all are."""
     from twinlog.ops.audit.auditor import FlowAuditor  # noqa: PLC0415
-    from twinlog.ops.audit.report import AuditPart, FlowAudit, PartResult  # noqa: PLC0415
+    from twinlog.ops.audit.report import AuditPart, FlowAudit, PartResult, unread_reason  # noqa: PLC0415
 
     found: list[FlowAudit] = []
     last: ClusterError | None = None
@@ -156,7 +157,7 @@ def _audits(
                 reached += 1
         except ClusterError as error:
             last = error
-            silent = PartResult(AuditPart.LAG, not_audited=str(error))
+            silent = PartResult(AuditPart.LAG, not_audited=unread_reason([told(error)]))
             found.append(FlowAudit(one.name, one.source, one.target, (silent,)))
     if last is not None and not reached:
         raise last

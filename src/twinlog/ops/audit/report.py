@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from typing import Any, Literal
 
+from twinlog.message_ids import split_id
 from twinlog.model.amounts import counted
 from twinlog.model.types import Alias
 
@@ -25,6 +26,7 @@ FindingKind = Literal[
     "topic-absent",
     "topic-outside",
     "group-outside",
+    "held",
     "ignored-key",
     "missing-copy",
     "setting",
@@ -52,6 +54,9 @@ _IDS: Mapping[FindingKind, str] = {
     "acl": "TW-AUDIT-08",
 }
 """The message ids of findings without a `cause`."""
+
+MISSING_RIGHT = "TW-RIGHT-02"
+GRANT = "`twinlog acls FILE --for run,audit --missing` prints the commands that grant it or remove a denial"
 
 SHOWN = 20
 """The most lines of a finding."""
@@ -201,6 +206,19 @@ class AuditReport:
                 for flow in self.flows
             ],
         }
+
+
+def unread_reason(texts: Iterable[str]) -> str | None:
+    """The reasons of an unread part as a line with the id of the first, and the way to grant missing rights; None
+    without a reason."""
+    parted = [split_id(text) for text in texts]
+    if not parted:
+        return None
+    line = "; ".join(text for text, _ in parted)
+    first = next((message_id for _, message_id in parted if message_id), "")
+    if any(message_id == MISSING_RIGHT for _, message_id in parted):
+        first, line = MISSING_RIGHT, f"{line}; {GRANT}"
+    return f"{first}: {line}" if first else line
 
 
 def limited(lines: Iterable[str]) -> tuple[str, ...]:

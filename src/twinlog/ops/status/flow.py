@@ -238,7 +238,7 @@ class FlowReader(ClustersReader):
             starts = {part: max(start, decided.get(part, start)) for part, start in starts.items()}
             synced = self._read_syncs(wanted) if seen.state.word == BY_OTHERS else {}
         except TwinlogError as error:
-            return _with(seen, None, 0, (), str(error), by_positions=True)
+            return _with(seen, None, 0, (), told(error), by_positions=True)
         mean_bytes = _mean_bytes(seen.facts.report)
         lag, unknown, topics = lag_by_positions(wanted, positions, starts, ends, mean_bytes, synced)
         return replace(_with(seen, lag, unknown, topics, None, by_positions=True), by_syncs=bool(synced))

@@ -178,6 +178,8 @@ def test_a_missing_permission_is_the_reason_of_its_part(mirror: Mirror) -> None:
     found = mirror.audit()
     reason = part(found, AuditPart.GAPS).not_audited
     assert "lacks DESCRIBE on topic mm2-offset-syncs.w.internal" in str(reason)
+    assert str(reason).startswith("TW-RIGHT-02: cluster s: ")
+    assert "`twinlog acls FILE --for run,audit --missing`" in str(reason)
     assert part(found, AuditPart.RECORDS).not_audited is not None, "without syncs the middle is incomparable"
     assert part(found, AuditPart.FILTER).findings, "the other parts follow"
 

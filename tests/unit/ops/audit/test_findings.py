@@ -14,16 +14,19 @@ from typer.testing import CliRunner
 
 from tests.unit.mirror.groups.test_safe_move import STANDS
 from tests.unit.ops.groups.test_groups import group, seen
+from tests.unit.ops.status.test_state import REPORT, RUNS
 from tests.unit.worker.test_driver_report import SETTINGS
 from twinlog.cli.main import app
 from twinlog.clock import SYSTEM
+from twinlog.errors import RefusedError
 from twinlog.mirror.groups.move_facts import GroupMove, MoveFacts
 from twinlog.mirror.offsets.sync_history import PartitionSyncs, SyncHistory
 from twinlog.mirror.topology.filters import DefaultTopicFilter
 from twinlog.mistakes import ConfigWarning, MistakeKind
-from twinlog.model.types import TopicName, TopicPartition
+from twinlog.model.held import HeldPartition
+from twinlog.model.types import SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.ops.audit.auditor import AuditDeadline, AuditTimeoutError
-from twinlog.ops.audit.clusters import changes_found, keys_found, release_found, settings_found
+from twinlog.ops.audit.clusters import changes_found, keys_found, release_found, settings_found, state_found
 from twinlog.ops.audit.groups import group_findings
 from twinlog.ops.audit.near_misses import near_miss
 from twinlog.ops.audit.records import gap_findings, record_findings
@@ -32,7 +35,9 @@ from twinlog.ops.audit.report import AuditPart, AuditReport, Finding, FlowAudit,
 from twinlog.ops.diff.differences import ClusterDifference
 from twinlog.ops.inventory import LogOffsets
 from twinlog.ops.plan.flow_plan import FlowPlan, Problem
+from twinlog.ops.status.flow import by_report
 from twinlog.ops.verify.model import PartitionToVerify, RecordDifference, Verdict
+from twinlog.worker.status.report import TopicProgress
 
 PART = TopicPartition(TopicName("orders"), 0)
 
@@ -119,6 +124,38 @@ def test_groups_outside_the_filter_are_named() -> None:
     (found,) = groups(STANDS, left_out=("audit", "bi"))
     assert (found.kind, found.count) == ("group-outside", 2)
     assert found.text == "2 groups with offsets in mirrored topics are outside the filter of groups: audit, bi"
+
+
+# State and lag.
+
+
+def test_partitions_without_a_right_have_the_right_as_the_way_out_and_no_silent_broker() -> None:
+    lacks = RefusedError("cluster a: User:mirror lacks READ on topic orders", resource="topic orders")
+    held = [
+        HeldPartition.by(
+            lacks,
+            TopicPartition(TopicName("orders"), number),
+            1,
+            source_offset=SourceOffset(7),
+            target_offset=TargetOffset(7),
+        )
+        for number in range(2)
+    ]
+    topic = TopicProgress("orders", partitions=3, unknown=3, held=2)
+    report = replace(
+        REPORT,
+        topics=(topic,),
+        held=2,
+        held_by_reason=(("missing right", 2),),
+        held_partitions=tuple(held),
+    )
+    missing, unknown = state_found(by_report(SETTINGS, replace(RUNS, report=report)))
+    assert (missing.id, missing.kind, missing.count) == ("TW-RIGHT-01", "held", 2)
+    assert missing.text == f"2 partitions are held (missing right): {lacks}"
+    assert "twinlog acls FILE --missing" in missing.way_out
+    assert (unknown.id, unknown.count, unknown.lines) == ("TW-ALERT-06", 1, ("orders: 1 partition",))
+    (alone,) = state_found(by_report(SETTINGS, replace(RUNS, report=replace(report, topics=(replace(topic, held=3),)))))
+    assert alone.kind == "held", "each partition of unknown lag is held"
 
 
 # Records and gaps.
