@@ -19,7 +19,7 @@ from twinlog.ops.switchover.model import (
     SourceEnd,
     SwitchoverKind,
 )
-from twinlog.ops.switchover.steps.step import silent_note
+from twinlog.ops.switchover.steps.step import members_note, silent_note
 from twinlog.ops.switchover.steps.waiting import PROOF_NEAR_S, lag
 from twinlog.ops.switchover.stopped_partitions import MOST_NAMED, StoppedPartitions
 
@@ -269,11 +269,9 @@ def _notes(facts: PreflightFacts, fence: FenceMethod) -> list[str]:
     if copies:
         found.append(f"{listed(copies)}: written by other flows, which are fenced, too")
     if facts.members:
-        found.append(
-            f"groups with members on {facts.source}: {listed(facts.members)}; they may read on until they stop"
-        )
+        found.append(f"{members_note(facts.source)}{listed(facts.members)}; they may read on until they stop")
     if facts.on_target:
-        found.append(f"groups with members on {facts.target}: {listed(facts.on_target)}; their offsets there stay")
+        found.append(f"{members_note(facts.target)}{listed(facts.on_target)}; their offsets there stay")
     if facts.transactions:
         found.append(f"open now: {listed(facts.transactions)}; they are waited for")
     if any(topic.keeps_name for topic in facts.topics):

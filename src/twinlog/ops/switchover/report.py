@@ -13,7 +13,7 @@ from twinlog.ops.switchover.journal import JournalEntries, StepPhase, Switchover
 from twinlog.ops.switchover.lasting_denials import FENCE_STAYS
 from twinlog.ops.switchover.model import Data, FenceMethod, MovedTopic, SwitchoverKind, SwitchoverState
 from twinlog.ops.switchover.steps.group_step import REFUSED
-from twinlog.ops.switchover.steps.step import topics_of
+from twinlog.ops.switchover.steps.step import members_note, topics_of
 from twinlog.ops.switchover.steps.steps import ORDER, STEPS
 
 _LAST = "open"
@@ -72,7 +72,7 @@ def report(entries: JournalEntries, actions: SwitchoverActions = _COMMANDS) -> D
             }
             for name in ORDER[run.options.kind]
         ],
-        "notes": checked.get("notes", []),
+        "notes": _notes(entries, run),
         "partitions": proof.get("rows", []),
         "proof": _proof_sums(proof.get("rows", [])),
         "groups": {name: _group(one) for name, one in groups.items()},
@@ -82,6 +82,15 @@ def report(entries: JournalEntries, actions: SwitchoverActions = _COMMANDS) -> D
     found["failed"] = failed_parts(entries, run, found["groups"], actions)
     found["next"] = _next(entries, run, found, actions)
     return found
+
+
+def _notes(entries: JournalEntries, run: SwitchoverRun) -> list[str]:
+    """The notes of the check; the last sync of groups supersedes the notes about members of groups."""
+    notes: list[str] = (entries.done("check") or {}).get("notes", [])
+    if entries.done("groups") is None:
+        return notes
+    old = tuple(members_note(cluster) for cluster in (run.ends.source, run.ends.target))
+    return [note for note in notes if not note.startswith(old)]
 
 
 def failed_parts(

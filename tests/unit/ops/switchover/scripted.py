@@ -115,6 +115,7 @@ class Brokers:
     earlier: JournalEntries = field(default_factory=JournalEntries)
     source_lost: bool = False
     problems: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ("a note",)
     closed: bool = False
     left_fence: Data | None = None
     """On the target, by an earlier move."""
@@ -211,7 +212,7 @@ class ScriptedWorld:
             self.topics,
             options.fence or FenceMethod.ACL,
             self.brokers.problems,
-            ("a note",),
+            self.brokers.notes,
             groups=("shop",),
             proven=(TopicName("orders"),) if self.brokers.proves else (),
         )

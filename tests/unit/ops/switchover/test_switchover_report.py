@@ -142,6 +142,26 @@ def test_a_report_without_a_key_has_no_statement(tmp_path: Path) -> None:
     assert "statement" not in json.loads((tmp_path / "handover.json").read_text())
 
 
+def test_a_second_report_has_the_members_of_groups_by_the_last_sync() -> None:
+    notes = ("groups with members on a: shop; they may read on until they stop", "a note")
+    brokers = Brokers(A_TO_B, keeps_names=False, notes=notes)
+    for state in ("Stable", "Empty"):
+        brokers.group_state = state
+        found = report(
+            SwitchoverMachine(ScriptedWorld(brokers, Kill()), ScriptedJournal(brokers, Kill()), "me 1").run(
+                SwitchoverOptions(SwitchoverKind.PLANNED, near=100)
+            )
+        )
+        assert found["notes"] == ["a note"], "the next steps have the groups of the last sync"
+        assert ("groups with members on a: shop" in " ".join(found["next"])) == (state == "Stable")
+    assert "groups with members" not in markdown(found)
+    undone = Brokers(A_TO_B, keeps_names=False, stops_when_fenced=True, notes=notes)
+    machine = SwitchoverMachine(ScriptedWorld(undone, Kill()), ScriptedJournal(undone, Kill()), "me 1")
+    with pytest.raises(TooLongError):
+        machine.run(SwitchoverOptions(SwitchoverKind.PLANNED, near=100, at_most_s=60))
+    assert report(ScriptedJournal(undone, Kill()).entries)["notes"] == list(notes), "no sync of groups followed"
+
+
 def test_what_an_undone_switchover_leaves_is_named() -> None:
     brokers = Brokers(A_TO_B, keeps_names=False, stops_when_fenced=True)
     machine = SwitchoverMachine(ScriptedWorld(brokers, Kill()), ScriptedJournal(brokers, Kill()), "me 1")

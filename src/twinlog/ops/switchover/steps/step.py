@@ -262,6 +262,11 @@ def silent_note(source: Alias) -> str:
     return f"cluster {source} is silent, and producers there stay unfenced"
 
 
+def members_note(cluster: Alias) -> str:
+    """The begin of the note of a check about the groups that have members on a cluster."""
+    return f"groups with members on {cluster}: "
+
+
 def topics_data(topics: tuple[MovedTopic, ...]) -> list[list[str | int]]:
     """Topics as values of JSON."""
     return [[one.name, one.remote, one.partitions, one.producers] for one in topics]
