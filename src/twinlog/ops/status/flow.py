@@ -64,11 +64,7 @@ class FlowSnapshot:
         None when this report lacks it.
         """
         last = self.facts.report
-        if self.report is not None or last is None or last.unknown or last.lag < 0:
-            return None
-        if last.lag:
-            return None if last.undated else self.facts.age_s(last.oldest_ms)
-        return self.facts.age_s(last.at_ms - int(last.lag_age_s * 1000))
+        return None if self.report is not None or last is None else self.facts.age_s(last.copied_until_ms)
 
     @property
     def lag_bytes(self) -> int | None:

@@ -18,6 +18,7 @@ from twinlog.mirror.offsets.position_store import PositionStore
 from twinlog.mirror.topics.checks import common_broker
 from twinlog.mirror.topics.writer_fence import WriterFence
 from twinlog.model.acls import ResourceType
+from twinlog.model.groups import GroupListing
 from twinlog.model.topics import listed
 from twinlog.model.types import Alias, TopicName, TopicPartition
 from twinlog.ops.proven_ranges import PartitionProven, ProvenRangesReader
@@ -251,12 +252,7 @@ class LiveClusters:
         pending = [where for where, end in ends.items() if end.stable < end.end]
         members, on_target = self._groups.with_members()
         copiers = read_copiers(self._flow, self.target)
-        stopped = StoppedPartitions(reported=False)
-        if kind is not SwitchoverKind.EMERGENCY and not is_of_other_program(self._flow, copiers):
-            try:
-                stopped = self._stopped.read_stopped(ends)
-            except RefusedError as error:
-                unread.append(str(error))
+        stopped = self._read_stopped(ends, copiers, unread)
         earlier = self.read_earlier_journal()
         state = None if earlier.run is None else earlier.run.state
         run = self.journal.entries.run
@@ -276,7 +272,7 @@ class LiveClusters:
             on_target=on_target,
             runs=has_members(self._flow, self.target, copiers),
             processes=FlowProcesses.at(self._stopped.reports, self.now_ms(), self._flow, self.ends.wave),
-            proofs=self.read_proven(ends) if stopped.reported else {},
+            proofs=self.read_proven(ends) if stopped.reported and kind is not SwitchoverKind.EMERGENCY else {},
             asks_proof=[topic.name for topic in topics if self._flow.proves(topic.name)],
             transactions=tuple(self.open_transactions(pending[:3])),
             earlier=state in (SwitchoverState.DONE, SwitchoverState.RETURNED),
@@ -297,6 +293,17 @@ class LiveClusters:
             else (),
         )
 
+    def _read_stopped(
+        self, partitions: Collection[TopicPartition], copiers: GroupListing | None, unread: list[str]
+    ) -> StoppedPartitions:
+        if is_of_other_program(self._flow, copiers):
+            return StoppedPartitions(reported=False)
+        try:
+            return self._stopped.read_stopped(partitions)
+        except RefusedError as error:
+            unread.append(str(error))
+            return StoppedPartitions(reported=False)
+
     def _foresee_refused_commits(self, topics: Collection[MovedTopic]) -> list[str]:
         try:
             seen = foresee_groups(self, topics, ())
@@ -316,6 +323,8 @@ class LiveClusters:
         copied = self.read_copied_positions()
         there = self.target.topics()
         source, target, error = self.ends.source, self.ends.target, self._source_error
+        unread: list[str] = []
+        stopped = self._read_stopped(copied, read_copiers(self._flow, self.target), unread)
         return PreflightFacts(
             source,
             target,
@@ -327,6 +336,8 @@ class LiveClusters:
             copied,
             source_error=error,
             journal_rights=self.journal.find_missing_rights(),
+            unread=tuple(unread),
+            stopped=stopped,
         )
 
     def source_ends(self, topics: Collection[MovedTopic]) -> dict[TopicPartition, SourceEnd]:

@@ -94,6 +94,7 @@ def judge_preflight(facts: PreflightFacts, wanted: FenceMethod | None) -> Prefli
             )
         else:
             notes.append(silent_note(facts.source))
+        notes += facts.stopped.losses(facts.source, {topic.name for topic in facts.topics})
         notes += _hidden_topics(facts)
         return Preflight(facts.topics, fence, tuple(problems), tuple(notes))
     problems += _hidden_topics(facts)

@@ -5,13 +5,14 @@ A switchover that waited for them would keep producers waiting until its timeout
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Container, Iterable, Mapping
 from dataclasses import dataclass
 
 from twinlog.kafka.admin.cluster import ClusterAdmin
-from twinlog.model.amounts import counted
+from twinlog.model.amounts import counted, shown_moment
 from twinlog.model.held import HeldPartition
-from twinlog.model.types import SourceOffset, TopicPartition
+from twinlog.model.topics import listed
+from twinlog.model.types import Alias, SourceOffset, TopicName, TopicPartition
 from twinlog.ops.status.last_report import LastReportReader
 from twinlog.ops.switchover.model import CopiedPosition
 from twinlog.ops.switchover.steps.waiting import lag
@@ -19,6 +20,7 @@ from twinlog.settings.flow import FlowSettings
 from twinlog.worker.control.journal import ControlJournal
 from twinlog.worker.control.model import CommandOutcome, CommandState, TopicVerb
 from twinlog.worker.status.held_and_paused import describe
+from twinlog.worker.status.report import DriverReport
 
 MOST_NAMED = 100
 """Paused partitions that are named; a report names as many held partitions."""
@@ -70,6 +72,28 @@ class StoppedPartitions:
     reported: bool = True
     flow: str = ""
     passed: tuple[PassedRange, ...] = ()
+    report: DriverReport | None = None
+    """The last report of the flow."""
+
+    def losses(self, source: Alias, topics: Container[TopicName]) -> list[str]:
+        """The source records of `topics` without a copy, in lines, for a switchover that leaves the source behind."""
+        found = [_waiting(self.report, source)]
+        found += [
+            f"{one.source} was held at source offset {one.source_offset} ({one.reason}): its later records are on "
+            f"{source} alone"
+            for one in self.held[:MOST_NAMED]
+            if one.topic in topics
+        ]
+        more = self.more_held + len(self.held[MOST_NAMED:])
+        if more:
+            found.append(f"{counted(more, 'more partition')} held, whose later records are on {source} alone")
+        paused = sorted(self.paused)
+        if paused:
+            found.append(f"paused, so their later records are on {source} alone: {listed(map(str, paused))}")
+        found += [str(one) for one in self.passed[:MOST_NAMED]]
+        if self.passed[MOST_NAMED:]:
+            found.append(f"{counted(len(self.passed) - MOST_NAMED, 'more range')} passed over, without a copy")
+        return found
 
     def obstacles(
         self,
@@ -105,6 +129,19 @@ class StoppedPartitions:
             return text
         skip = f"twinlog topics skip-to FILE {held.source} --flow {self.flow} --to-offset OFFSET"
         return f"{text}; mend the cause, or leave its records out by `{skip}`"
+
+
+def _waiting(report: DriverReport | None, source: Alias) -> str:
+    """The records that waited for their copy by the last report, and the moment up to which all are copied."""
+    if report is None:
+        return f"records of {source} without a copy: unknown, as the flow lacks a report: MirrorMaker 2 writes none"
+    waited = "an unknown number of records" if report.lag < 0 else counted(report.lag, "record")
+    at = shown_moment(report.at_ms)
+    text = f"records of {source} without a copy: {waited} at the last report of the flow ({at}), and all later records"
+    if report.unknown and report.lag >= 0:
+        text += f"; of {counted(report.unknown, 'partition')} the number is unknown"
+    until = report.copied_until_ms
+    return text if until is None else f"{text}; records that were written before {shown_moment(until)} are copied"
 
 
 def _waits(
@@ -147,4 +184,4 @@ class StoppedPartitionsReader:
         if report is None:
             return StoppedPartitions(paused=paused, reported=False, flow=self._flow, passed=passed)
         more = max(0, report.held - len(report.held_partitions))
-        return StoppedPartitions(report.held_partitions, more, paused, flow=self._flow, passed=passed)
+        return StoppedPartitions(report.held_partitions, more, paused, flow=self._flow, passed=passed, report=report)

@@ -217,6 +217,16 @@ class DriverReport:
     proof: ProofProgress | None = None
 
     @property
+    def copied_until_ms(self) -> int | None:
+        """A moment before which every record was written that is copied: Unix ms, None if it is unknown for a
+        partition."""
+        if self.unknown or self.lag < 0:
+            return None
+        if self.lag:
+            return None if self.undated else self.oldest_ms
+        return self.at_ms - int(self.lag_age_s * 1000)
+
+    @property
     def other_log_level(self) -> LogLevelProgress | None:
         """The level of the flow's log while it differs from the level of its process."""
         asked = self.log_level

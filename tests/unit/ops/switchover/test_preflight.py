@@ -220,7 +220,10 @@ def test_the_way_back_waits_for_its_flow() -> None:
 def test_a_lost_source_has_no_facts() -> None:
     facts = replace(GOOD, kind=SwitchoverKind.EMERGENCY, ends={}, starts={}, source_error="gone", authorizer=None)
     assert judge_preflight(facts, None).problems == ()
-    assert judge_preflight(facts, None).notes == ("cluster east is silent, and producers there stay unfenced",)
+    assert judge_preflight(facts, None).notes == (
+        "cluster east is silent, and producers there stay unfenced",
+        "records of east without a copy: unknown, as the flow lacks a report: MirrorMaker 2 writes none",
+    )
 
 
 def test_which_topics_move_and_what_their_producers_write_to() -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from tests.unit.ops.switchover.machines import A_TO_B, PLANNED, machine
 from tests.unit.ops.switchover.reported import reported_target
 from tests.unit.ops.switchover.scripted import Brokers
@@ -124,6 +126,56 @@ def test_offsets_that_a_command_passed_over_are_a_note() -> None:
     assert "orders-0: accept-gap passed over source offsets 1000 to 1499, without a copy" in notes
 
 
+WAITING = DriverReport("s->w", "host-1", 60_000, 0, "running", lag=20, oldest_ms=57_000)
+
+
+@pytest.mark.parametrize(
+    ("report", "words"),
+    [
+        (
+            WAITING,
+            (
+                "20 records at the last report of the flow (1970-01-01T00:01:00Z), and all later records; records that "
+                "were written before 1970-01-01T00:00:57Z are copied"
+            ),
+        ),
+        (
+            replace(WAITING, lag=0, oldest_ms=None, lag_age_s=5.0),
+            (
+                "0 records at the last report of the flow (1970-01-01T00:01:00Z), and all later records; records that "
+                "were written before 1970-01-01T00:00:55Z are copied"
+            ),
+        ),
+        (
+            replace(WAITING, unknown=2),
+            (
+                "20 records at the last report of the flow (1970-01-01T00:01:00Z), and all later records; of 2 "
+                "partitions the number is unknown"
+            ),
+        ),
+        (
+            replace(WAITING, lag=-1, unknown=3),
+            "an unknown number of records at the last report of the flow (1970-01-01T00:01:00Z), and all later records",
+        ),
+        (None, "unknown, as the flow lacks a report: MirrorMaker 2 writes none"),
+    ],
+)
+@pytest.mark.parametrize("error", ["cluster east: silent", None])
+def test_an_emergency_notes_the_records_that_it_leaves_behind(
+    report: DriverReport | None, words: str, error: str | None
+) -> None:
+    passed = tuple(passed_ranges([outcome(TopicVerb.ACCEPT_GAP, 1000, 1500, 500)], {P0}))
+    elsewhere = replace(AT_SEVEN, topic="logs")
+    stopped = held(AT_SEVEN, elsewhere, passed=passed, paused=frozenset({P0}), report=report)
+    facts = replace(GOOD, kind=SwitchoverKind.EMERGENCY, source_error=error, stopped=stopped)
+    assert judge_preflight(facts, None).notes[1:] == (
+        f"records of east without a copy: {words}",
+        "orders-0 was held at source offset 7 (gap): its later records are on east alone",
+        "paused, so their later records are on east alone: orders-0",
+        "orders-0: accept-gap passed over source offsets 1000 to 1499, without a copy",
+    )
+
+
 def test_offsets_that_were_copied_later_are_no_note() -> None:
     skip = outcome(TopicVerb.SKIP_TO, 10, 20, 10)
     assert len(passed_ranges([skip, outcome(TopicVerb.RESTART_FROM, 40, 20)], {P0})) == 1
@@ -159,7 +211,8 @@ def test_the_report_and_the_pauses_are_read_from_the_target() -> None:
         assert reader.read_stopped(orders) == StoppedPartitions(reported=False, flow="s:w")
 
         at_ms = int(target.loop.clock.wall() * 1000)
-        target.report(DriverReport("s->w", "host-1", at_ms, at_ms, "running", held=4, held_partitions=(AT_SEVEN,)))
+        report = DriverReport("s->w", "host-1", at_ms, at_ms, "running", held=4, held_partitions=(AT_SEVEN,))
+        target.report(report)
         pause = TopicCommand("id-1", TopicVerb.PAUSE, (PartitionSelector("orders", (2,)),), by="x")
         journal = ControlJournal(settings, target.admin)
         journal.write_command(pause)
@@ -168,5 +221,5 @@ def test_the_report_and_the_pauses_are_read_from_the_target() -> None:
         journal.end(journal.record_moves(asked, gap.moves or ()), CommandState.APPLIED, "host-1")
         passed = (PassedRange(P0, TopicVerb.ACCEPT_GAP, SourceOffset(2), SourceOffset(5)),)
         assert reader.read_stopped(orders) == StoppedPartitions(
-            (AT_SEVEN,), 3, frozenset({orders[2]}), flow="s:w", passed=passed
+            (AT_SEVEN,), 3, frozenset({orders[2]}), flow="s:w", passed=passed, report=report
         )
