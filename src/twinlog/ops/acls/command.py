@@ -47,7 +47,7 @@ def acls(
         typer.Option(
             "--for",
             metavar="COMMAND,...",
-            help=f"The commands that use the rights, by default run: {USES_HELP}. Repeatable.",
+            help=f"The commands that use the rights, by default run, with --withdraw all: {USES_HELP}. Repeatable.",
             show_default=False,
         ),
     ] = None,
@@ -71,7 +71,8 @@ def acls(
         typer.Option(
             "--withdraw",
             metavar="MM2_FILE",
-            help="Print commands that remove the rights, except for the rights with which MirrorMaker 2 runs MM2_FILE.",
+            help="Print commands that remove the rights that `acls` prints for FILE, except for the rights with which "
+            "MirrorMaker 2 runs MM2_FILE.",
             show_default=False,
         ),
     ] = None,
@@ -114,10 +115,11 @@ def acls(
         known = read_flows_asked(file, connectors or [], secrets, url, logins, whole=True)
 
     from twinlog.ops.acls.formats import blind_texts, rights_text, unknown_texts  # noqa: PLC0415 - Kafka's library is slow to import for --help
-    from twinlog.ops.acls.needs import clients_of, lines_of, needed_rights  # noqa: PLC0415
+    from twinlog.ops.acls.needs import clients_of, lines_of, needed_rights, printed_rights  # noqa: PLC0415
     from twinlog.ops.acls.rights import USES  # noqa: PLC0415
 
-    wanted = [name.strip() for text in uses or ["run"] for name in text.split(",") if name.strip()]
+    whole = ["run"] if withdraw is None else USES
+    wanted = [name.strip() for text in uses or whole for name in text.split(",") if name.strip()]
     unknown = sorted(set(wanted) - set(USES))
     if unknown or not wanted:
         text = f"{', '.join(unknown) or 'nothing'} is no command whose rights are known; write some of {USES_HELP}"
@@ -130,11 +132,13 @@ def acls(
         raise typer.BadParameter(text, param_hint="--principal")
     log_checks()
     with ends_if_wrong(WRONG):
-        rights = needed_rights(flows, wanted, known.worker, given)
         if withdraw is not None:
-            gone, lost = _withdrawn(rights, withdraw, clients, secrets, given)
+            printed = printed_rights(flows, wanted, known.worker, given)
+            gone, lost = _withdrawn(printed, withdraw, clients, secrets, given)
             typer.echo(rights_text([*lines_of(lost), *lines_of(gone, withdrawn=True)], output, clients))
+            print_note(_remaining(withdraw, sorted(set(USES) - set(wanted))))
             return
+        rights = needed_rights(flows, wanted, known.worker, given)
     if not missing:
         typer.echo(rights_text(lines_of(rights), output, clients))
         return
@@ -165,6 +169,15 @@ def _principals(given: Sequence[str]) -> dict[str, str]:
             raise typer.BadParameter(text, param_hint="--principal")
         found[alias] = name
     return found
+
+
+def _remaining(file: Path, uses: Sequence[str]) -> str:
+    """A line about the rights of twinlog that a withdrawal leaves."""
+    of_uses = f"the rights of {', '.join(uses)}, and " if uses else ""
+    return (
+        f"these commands leave {of_uses}the rights of other files, for example of a wave with its own group.id: run "
+        f"twinlog acls WAVE_FILE --withdraw {file} for each"
+    )
 
 
 def _withdrawn(

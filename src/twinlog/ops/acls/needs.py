@@ -11,7 +11,7 @@ from twinlog.kafka.net.connections import principal as principal_of
 from twinlog.mistakes import ConfigProblem
 from twinlog.model.acls import ANYWHERE, IMPLIED, Acl, AclOperation, AclPermissionType, ResourceType, includes
 from twinlog.model.types import Alias
-from twinlog.ops.acls.resources import Resource
+from twinlog.ops.acls.resources import TWINLOG_TOPICS, Resource
 from twinlog.ops.acls.rights import ROWS, Login, RightRow, Side
 from twinlog.settings.flow import ClientSettings, ExactlyOnce, FlowSettings
 from twinlog.settings.worker import GroupSettings, WorkerSettings
@@ -90,6 +90,18 @@ def needed_rights(
     return _rights(flows, rows, worker if "run" in uses else None, principals or {})
 
 
+def printed_rights(
+    flows: Sequence[FlowSettings],
+    uses: Collection[str],
+    worker: WorkerSettings | None = None,
+    principals: Mapping[str, str] | None = None,
+) -> list[NeededRight]:
+    """Every right that `needed_rights` has for any of the commands: a right that one command needs may include a right
+    that another command needs. Raises ConfigError as `needed_rights` does."""
+    found = {one: one for use in uses for one in needed_rights(flows, [use], worker, principals)}
+    return sorted(found)
+
+
 def rights_of_mirror_maker(
     flows: Sequence[FlowSettings], worker: WorkerSettings | None = None, principals: Mapping[str, str] | None = None
 ) -> list[NeededRight]:
@@ -100,9 +112,17 @@ def rights_of_mirror_maker(
 def withdrawn_rights(
     rights: Iterable[NeededRight], kept: Collection[NeededRight]
 ) -> tuple[list[NeededRight], list[NeededRight]]:
-    """The rights that may go while `kept` are needed, and those of `kept` that another right gave so far."""
+    """The rights that may go while `kept` are needed, and those of `kept` that another right gave so far.
+
+    A right that another operation of `kept` implies may go, and so may rights on twinlog's own topics.
+    """
     given = list(rights)
-    gone = [one for one in given if not any(includes(keep.as_acl, one.as_acl) for keep in _of(kept, one))]
+    gone = [
+        one
+        for one in given
+        if one.resource.name.startswith(TWINLOG_TOPICS)
+        or not any(keep.operation == one.operation and includes(keep.as_acl, one.as_acl) for keep in _of(kept, one))
+    ]
     have = {(one.cluster, one.as_acl) for one in given}
     lost = [
         keep

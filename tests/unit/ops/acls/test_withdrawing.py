@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from tests.unit.ops.acls.scripted_acls import LOGIN, flows, write
 from twinlog.cli.main import app
+from twinlog.config import load
 from twinlog.model.acls import Acl, AclIndex
 from twinlog.ops.acls.needs import needed_rights, rights_of_mirror_maker, withdrawn_rights
 from twinlog.ops.acls.rights import ROWS, USES
@@ -75,7 +76,7 @@ def test_a_canary_gives_back_only_its_own_rights(tmp_path: Path) -> None:
     folder = tmp_path / "canary"
     made = CliRunner().invoke(app, ["canary", str(file), "--topic", "orders", "--output-dir", str(folder)])
     assert made.exit_code == 0, made.output
-    words = ["acls", str(folder / "canary.properties"), "--withdraw", str(file)]
+    words = ["acls", str(folder / "canary.properties"), "--for", "run", "--withdraw", str(file)]
     done = CliRunner().invoke(app, [*words, "-o", "json"])
     assert done.exit_code == 0, done.output
     gone = given(json.loads(done.stdout), "remove")
@@ -91,6 +92,34 @@ def test_a_canary_gives_back_only_its_own_rights(tmp_path: Path) -> None:
     removed = [line for line in text.splitlines() if "--remove" in line]
     assert removed
     assert all("--remove --force --allow-principal User:mirror" in line for line in removed)
+
+
+def test_a_withdrawal_removes_the_rights_that_any_command_had(tmp_path: Path) -> None:
+    logins = LOGIN.format(alias="east", user="mirror") + LOGIN.format(alias="west", user="mirror")
+    file = write(tmp_path, *LINES, logins=logins)
+    wave = tmp_path / "wave.properties"
+    wave.write_text(f"{file.read_text()}\nwest.group.id = east-mm2-twinlog\n")
+    left: dict[Path, str] = {}
+    for one in (file, wave):
+        done = CliRunner().invoke(app, ["acls", str(one), "--withdraw", str(file), "-o", "json"])
+        assert done.exit_code == 0, done.output
+        rights = set()
+        for use in USES:
+            printed = CliRunner().invoke(app, ["acls", str(one), "--for", use, "-o", "json"])
+            rights |= given(json.loads(printed.stdout), "add")
+        of_mm2 = {
+            (right.cluster, right.resource.name, right.operation.name)
+            for right in rights_of_mirror_maker(load(file).flows)
+        }
+        assert given(json.loads(done.stdout), "remove") >= rights - of_mm2
+        left[one] = done.stderr
+    gone = given(json.loads(done.stdout), "remove")
+    # The wave needed it to see MirrorMaker 2, which has READ.
+    assert {("west", "east-mm2-twinlog", "READ"), ("west", "east-mm2", "DESCRIBE")} <= gone
+    note = "these commands leave the rights of other files, for example of a wave with its own group.id: run twinlog "
+    assert left[file] == left[wave] == f"{note}acls WAVE_FILE --withdraw {file} for each\n"
+    some = CliRunner().invoke(app, ["acls", str(file), "--for", "run,audit", "--withdraw", str(file)])
+    assert some.stderr.startswith("these commands leave the rights of diff, groups, log-level, plan, reload, ")
 
 
 @pytest.mark.parametrize("options", [("--missing",), ("-o", "strimzi")])
