@@ -30,6 +30,7 @@ from twinlog.worker.status.report import (
     by_need,
     decode_report,
     encode_report,
+    report_key,
 )
 from twinlog.worker.status.topic_sums import OldestRecords
 
@@ -345,6 +346,13 @@ def test_rates_of_topics_are_those_since_the_last_report_and_a_target_that_is_aw
     publisher.publish_report()
     rates = [seen.topics[0].record_rate for value in target.values if (seen := decode_report(value)) is not None]
     assert rates == [0.0, 10.0, 0.0], "a counter that began again has no rate below 0"
+
+
+def test_the_reports_of_two_groups_have_keys_of_their_own() -> None:
+    groups = ("a-mm2", "a-mm2-wave", "")
+    assert len({report_key(replace(FULL, group=group)) for group in groups}) == len(groups)
+    again = replace(FULL, process="host-2", at_ms=2000)
+    assert report_key(again) == report_key(FULL), "a later process of the group replaces the report"
 
 
 def test_a_topic_of_small_records_gets_fewer_topics_and_that_is_said_once(caplog: pytest.LogCaptureFixture) -> None:

@@ -22,7 +22,16 @@ from twinlog.model.topic_names import HEARTBEATS
 from twinlog.model.types import GroupId, TopicName, TopicPartition
 from twinlog.ops.status.last_report import LastReportReader, TopicTail
 from twinlog.ops.status.readers import ClustersReader, ConnectorSnapshot, ConnectorsReader, SyncedOffsets, ask_twice
-from twinlog.ops.status.state import BY_OTHERS, Clocks, FlowStatusFacts, ProcessSnapshot, ShownState, state_of
+from twinlog.ops.status.state import (
+    BY_OTHERS,
+    ENDED,
+    STALE_S,
+    Clocks,
+    FlowStatusFacts,
+    ProcessSnapshot,
+    ShownState,
+    state_of,
+)
 from twinlog.settings.flow import FlowSettings
 from twinlog.settings.worker import WorkerSettings
 from twinlog.worker.election.member import Leadership, Member
@@ -197,7 +206,12 @@ class FlowReader(ClustersReader):
             connector,
             self._clocks.skew_ms / 1000,
             self._clocks.reports_on,
-            self.settings.kind == "heartbeat",
+            beside=tuple(
+                one
+                for group, one in sorted(self._reports.others.items())
+                if one.state not in ENDED and self._clocks.now_ms - one.at_ms <= STALE_S * 1000
+            ),
+            heartbeat_writer=self.settings.kind == "heartbeat",
         )
 
     def _take_beat(self, key: bytes, record: KeptRecord) -> None:

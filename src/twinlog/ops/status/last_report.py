@@ -12,9 +12,10 @@ from twinlog.model.types import TopicName
 from twinlog.settings.flow import FlowSettings
 from twinlog.worker.status.report import DRIVER_KEY, DriverReport, decode_report
 
-TAILS = (64, 2_000, None)
+TAILS = (256, 2_000, None)
 """How many records before the end are looked through for the last report, or the last heartbeat, of a flow. As a rule
-it is among the first: a driver reports every two seconds, each of its copiers every second at most."""
+it is among the first, and so are the reports of other groups: a driver reports every two seconds, each of its copiers
+every second at most."""
 
 
 class TopicTail:
@@ -34,7 +35,8 @@ class TopicTail:
                 reader = TopicReader(self._target, self._topic, optional=True, last=last)
             records: LastRecords = {}
             reader.read_last(records)
-            for key, record in records.items():
+            # Two versions of twinlog may report under two keys about the same group: the later record comes last.
+            for key, record in sorted(records.items(), key=lambda one: one[1].offset):
                 take(key, record)
             if found():
                 break
@@ -50,8 +52,8 @@ class LastReportReader:
         self._tail = TopicTail(target, TopicName(progress_topic(settings.source)))
         self.report: DriverReport | None = None
         """As of the last read; None before the first report, as of MirrorMaker 2."""
-        self.other: DriverReport | None = None
-        """The last report of a process with another group.id that runs a flow with the same name."""
+        self.others: dict[str, DriverReport] = {}
+        """The last report of each other group.id whose process runs a flow with the same name."""
 
     def read_report(self) -> DriverReport | None:
         """Read up to now. Raises ClusterError, and RefusedError if the right to read the progress topic is missing."""
@@ -68,7 +70,7 @@ class LastReportReader:
         if is_of_flow(report, self._settings):
             self.report = report
         else:
-            self.other = report
+            self.others[report.group] = report
 
 
 def is_of_flow(report: DriverReport, settings: FlowSettings) -> bool:

@@ -120,6 +120,8 @@ class FlowStatusFacts:
     process."""
     reports_on: bool | None = None
     """Whether another report came while a reader watched; None if the clocks agreed."""
+    beside: tuple[DriverReport, ...] = ()
+    """The fresh reports of processes that run a flow with the same name in other groups."""
     heartbeat_writer: bool = False
     """Whether this flow is a connector that only writes heartbeats."""
 

@@ -36,6 +36,8 @@ def lines(seen: FlowSnapshot) -> list[str]:
 
     add("run by", _run_by(facts))
     add("standing by", _standing_by(facts))
+    for other in facts.beside:
+        add("beside", _beside(other, facts))
     if seen.settings.copies:
         add("lag", _lag(seen))
     if report is not None and seen.settings.copies:
@@ -91,6 +93,13 @@ def _standing_by(facts: FlowStatusFacts) -> str | None:
         return None
     others = [f"{one.name} {'ready' if one.ready else 'not ready'}" for one in facts.processes if not one.leads]
     return ", ".join(others) or "nobody"
+
+
+def _beside(other: DriverReport, facts: FlowStatusFacts) -> str:
+    """A process of another group that copies topics of the same flow."""
+    topics = listed([one.topic for one in other.topics], len(other.topics) + other.more_topics) or "no topic"
+    lag = "unknown" if other.lag < 0 else _records(other.lag)
+    return f"{other.process} in group {other.group} copies {topics}, lag {lag}, last report {_ago(facts, other.at_ms)}"
 
 
 def _lag(seen: FlowSnapshot) -> str:
@@ -253,6 +262,7 @@ def flow_figures(seen: FlowSnapshot) -> dict[str, Any]:
         "leader_since_s": facts.since_s,
         "standing_by": [{"process": one.name, "ready": one.ready} for one in facts.processes if not one.leads],
         "others": facts.others,
+        "beside": [_beside_json(other, facts) for other in facts.beside],
         "connector": None if facts.connector is None else _connector_json(facts.connector),
         "report_age_s": facts.report_age_s,
         "clock_behind_s": facts.skew_s,
@@ -282,6 +292,16 @@ def flow_figures(seen: FlowSnapshot) -> dict[str, Any]:
         "paused": None if report is None else {"partitions": report.paused, "records": report.paused_lag},
         "log_level": _log_level_json(report),
         "proof": None if report is None or report.proof is None else asdict(report.proof),
+    }
+
+
+def _beside_json(other: DriverReport, facts: FlowStatusFacts) -> dict[str, Any]:
+    return {
+        "process": other.process,
+        "group": other.group,
+        "topics": [one.topic for one in other.topics],
+        "lag": None if other.lag < 0 else other.lag,
+        "report_age_s": facts.age_s(other.at_ms),
     }
 
 

@@ -43,7 +43,8 @@ class FlowProcesses:
                 return None
             return report
 
-        return cls(fresh(reports.report), fresh(reports.other), flow.group_id, wave)
+        others = filter(None, map(fresh, reports.others.values()))
+        return cls(fresh(reports.report), next(others, None), flow.group_id, wave)
 
     def mismatches(self, staying: Collection[TopicName], *, runs: bool | None) -> Iterator[str]:
         """The differences between a file and the file of the running process, each with the way out.

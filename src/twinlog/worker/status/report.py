@@ -38,7 +38,8 @@ KIND = "driver"
 """The value of the field `kind`; only reports of the driver have this field."""
 
 DRIVER_KEY = b"driver "
-"""The begin of the keys of the driver's reports, before the name of the flow; copiers' reports have other keys."""
+"""The begin of the keys of the driver's reports, before the name of the flow and the group of its processes: a reader
+by key sees the last report of each group. Copiers' reports have other keys."""
 
 log = logging.getLogger(__name__)
 MOST_BYTES = 500_000
@@ -257,6 +258,11 @@ def _named(report: DriverReport) -> dict[str, Any]:
     return {"kind": KIND, **_REPORT.encode(report)}
 
 
+def report_key(report: DriverReport) -> bytes:
+    """The key of a report, which later reports of the same flow and group have, too."""
+    return DRIVER_KEY + f"{report.flow} {report.group}".rstrip().encode()
+
+
 def decode_report(value: bytes | None) -> DriverReport | None:
     """A report from a record's value, perhaps of a newer version; None for another value."""
     try:
@@ -301,7 +307,7 @@ class Publisher:
         if self._rest.is_on(now):
             return
         report = self._with_rates(self._look())
-        record = (DRIVER_KEY + self._settings.name.encode(), encode_report(report, self._most_bytes))
+        record = (report_key(report), encode_report(report, self._most_bytes))
         try:
             self._target.call(partial(self._writer.append, [record], timestamp_ms=report.at_ms))
         except TwinlogError as error:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
+from harness.virtual.clock import WALL_BEGIN
 from harness.virtual.cluster import VirtualCluster
 from harness.virtual.faults import Fault
 from harness.virtual.loop import VirtualLoop, virtual_loop
@@ -24,6 +27,7 @@ from twinlog.mirror.records import Heartbeat
 from twinlog.model.types import Alias, SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.ops.status import flow
 from twinlog.settings.flow import ClientSettings
+from twinlog.worker.status.report import DriverReport, TopicProgress, encode_report, report_key
 
 FILE = """\
 clusters = s, w
@@ -75,6 +79,27 @@ def test_it_is_asked_again_before_its_cluster_is_called_dead(
     ended, out = run(tmp_path)
     assert out.startswith(f"s->w: {word}")
     assert (ended, target.faults_left) == (code, 0)
+
+
+def test_a_process_in_another_group_is_shown_beside_the_process_of_the_file(clusters: Clusters, tmp_path: Path) -> None:
+    _, target = clusters
+    at_ms = int(WALL_BEGIN * 1000)
+    own = DriverReport("s->w", "host-1", at_ms, at_ms, "running", lag=3, group="s-mm2")
+    wave = replace(own, process="host-2", lag=5, group="s-mm2-wave", topics=(TopicProgress("t", 1),))
+    ended = replace(wave, process="host-3", state="stopped", group="s-mm2-gone")
+    old = replace(wave, process="host-4", at_ms=at_ms - 60_000, group="s-mm2-old")
+    for report in (own, ended, old, wave):
+        batch = encode_batch([(report.at_ms, record_body(report_key(report), encode_report(report, 100_000)))])
+        stamp(batch, -1, -1, -1)
+        target.log(PROGRESS).append(bytes(batch))
+    _, out = run(tmp_path)
+    assert "run by      host-1, last report 0 s ago" in out
+    assert "beside      host-2 in group s-mm2-wave copies t, lag 5 records, last report 0 s ago" in out
+    assert not re.search("host-[34]", out)
+    (seen,) = json.loads(run(tmp_path, "-o", "json")[1])["flows"]
+    assert seen["last_report"]["process"] == "host-1"
+    (beside,) = seen["beside"]
+    assert (beside["process"], beside["group"], beside["topics"], beside["lag"]) == ("host-2", "s-mm2-wave", ["t"], 5)
 
 
 def test_of_a_topic_that_was_recreated_everything_waits(clusters: Clusters, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from twinlog.kafka.record.builder import encode_batch, record_body
 from twinlog.kafka.record.stamp import stamp
 from twinlog.model.types import TopicName
 from twinlog.settings.flow import ClientSettings
-from twinlog.worker.status.report import DriverReport, encode_report
+from twinlog.worker.status.report import DriverReport, encode_report, report_key
 
 PROGRESS = TopicName("mm2-twinlog-progress.s.internal")
 
@@ -27,7 +27,7 @@ class ReportedTarget:
 
     def report(self, report: DriverReport) -> None:
         """Write a report."""
-        body = record_body(b"driver s->w", encode_report(report, 100_000), ())
+        body = record_body(report_key(report), encode_report(report, 100_000), ())
         batch = encode_batch([(report.at_ms, body)])
         stamp(batch, -1, -1, -1)
         self._cluster.log(PROGRESS).append(bytes(batch))

@@ -65,4 +65,7 @@ def test_only_fresh_reports_of_running_processes_count() -> None:
             target.report(report)
             assert reader.read_report() == RUNS
         assert FlowProcesses.at(reader, NOW_MS, FLOW) == processes(RUNS, ELSEWHERE)
+        late = LastReportReader(FLOW, target.admin)
+        assert late.read_report() == RUNS, "the later report of another group leaves it readable"
+        assert FlowProcesses.at(late, NOW_MS, FLOW) == processes(RUNS, ELSEWHERE)
         assert FlowProcesses.at(reader, NOW_MS + int(STALE_S * 1000), FLOW) == processes()
