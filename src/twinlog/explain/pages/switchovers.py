@@ -273,10 +273,12 @@ SWITCH = Area(
             lines=(
                 "`fence of DENY WRITE User:* on TOPICS stays, it was set by hand or by an earlier switchover: ...`",
                 "`fence of DENY WRITE User:* on TOPICS stays, it is the fence of wave NAME of switchover ...`",
+                "`fence of producer_byte_rate = 10 for user <default> stays, ...`",
+                "`... is fenced by a switchover whose journal is lost: ...`",
             ),
             meaning=(
-                "`--release` removes the ACLs of its own switchover. Another ACL keeps producers from the topics: an "
-                "administrator created the ACL, or a switchover whose journal was deleted."
+                "`--release` removes the fence of its own switchover. Another ACL or quota keeps producers from the "
+                "topics: an administrator created it, or a switchover whose journal was deleted."
             ),
             impact="Producers of the topics in the line stay refused on the source.",
             mend="Run the command in the line, and `--release` a second time.",

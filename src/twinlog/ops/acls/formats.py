@@ -102,8 +102,12 @@ def removal_of(one: DenialLine, clients: Clients) -> str:
 
 
 def _tool(cluster: Alias, clients: Clients) -> list[str]:
-    client = clients[cluster]
-    words = ["kafka-acls.sh", "--bootstrap-server", ",".join(client.bootstrap_servers)]
+    return admin_tool("kafka-acls.sh", cluster, clients[cluster])
+
+
+def admin_tool(tool: str, cluster: Alias, client: ClientSettings) -> list[str]:
+    """The first words of a command of Kafka's tools that needs the login of an administrator."""
+    words = [tool, "--bootstrap-server", ",".join(client.bootstrap_servers)]
     return words if client.security_protocol == "PLAINTEXT" else [*words, "--command-config", admin_file(cluster)]
 
 

@@ -12,7 +12,7 @@ from twinlog.kafka.admin.acls import describe_acls
 from twinlog.kafka.admin.cluster import both_clusters
 from twinlog.kafka.admin.partition_states import name_open_transaction
 from twinlog.kafka.admin.topics import describe_cluster
-from twinlog.kafka.admin.users import supports_quotas
+from twinlog.kafka.admin.users import describe_producer_quotas, supports_quotas
 from twinlog.kafka.net.connections import principal
 from twinlog.mirror.offsets.position_store import PositionStore
 from twinlog.mirror.topics.checks import common_broker
@@ -36,7 +36,7 @@ from twinlog.ops.switchover.fencing import (
 from twinlog.ops.switchover.flow_process import FlowProcesses, has_members, is_of_other_program, read_copiers
 from twinlog.ops.switchover.group_facts import SwitchoverGroups
 from twinlog.ops.switchover.journal import JournalEntries, TopicJournal
-from twinlog.ops.switchover.lasting_denials import name_lasting_denials
+from twinlog.ops.switchover.lasting_fences import name_lasting_denials, name_lasting_quotas
 from twinlog.ops.switchover.model import (
     CopiedPosition,
     Data,
@@ -440,6 +440,13 @@ class LiveClusters:
         names = [topic.name for topic in topics]
         others = self._other_journal.others
         return name_lasting_denials(acls, names, others, self.ends.source, self.source.client.settings)
+
+    def find_lasting_quotas(self) -> list[str]:
+        self._require_source()
+        if not supports_quotas(self.source.client):
+            return []
+        found = self.source.call(describe_producer_quotas, self.source.client)
+        return name_lasting_quotas(found, self.ends.source, self.source.client.settings)
 
     def _require_source(self) -> None:
         if self._source_error is not None:

@@ -24,7 +24,7 @@ from twinlog.ops.switchover.journal import (
     from_json,
     with_lines,
 )
-from twinlog.ops.switchover.lasting_denials import FENCE_STAYS
+from twinlog.ops.switchover.lasting_fences import FENCE_STAYS, find_unknown_fences
 from twinlog.ops.switchover.model import (
     Data,
     FenceMethod,
@@ -179,10 +179,9 @@ class SwitchoverMachine:
             )
             if left:
                 self._tried("release", lambda _context: self._lift_left(left), context)
-            # Without a journal only the ACLs of the source tell of a fence.
-            with suppress(RefusedError):
-                if stays := self._tried("release", self._find_unknown_denials, context):
-                    raise UnderWayError("; ".join(stays), message_id=FENCE_STAYS)
+            # Without a journal only the ACLs and quotas of the source tell of a fence.
+            if stays := self._tried("release", lambda _context: find_unknown_fences(self._world), context):
+                raise UnderWayError("; ".join(stays), message_id=FENCE_STAYS)
             if left:
                 return self._journal.entries
         if run is None or run.state is not SwitchoverState.DONE:
@@ -193,9 +192,10 @@ class SwitchoverMachine:
         self._tried("release", lift, context)
         found: Data = {}
         if context.fence is FenceMethod.ACL and self._world.source_answers:
-            found["stays"] = self._tried(
-                "release", lambda context: self._world.find_lasting_denials(context.topics), context
-            )
+            stays = self._tried("release", lambda context: self._world.find_lasting_denials(context.topics), context)
+            with suppress(RefusedError):
+                stays += self._tried("release", lambda _context: self._world.find_lasting_quotas(), context)
+            found["stays"] = stays
         self._journal.write([JournalLine("release", StepPhase.DONE, JournalEntry(self._world.now_ms(), found))])
         return self._journal.entries
 
@@ -215,10 +215,6 @@ class SwitchoverMachine:
         self._show("release", f"lifts the fence that is noted on {self._world.ends.source}")
         self._world.lift_fence(left, "source")
         self._world.note_fence(None, "source")
-
-    def _find_unknown_denials(self, _context: StepContext) -> list[str]:
-        world = self._world
-        return world.find_lasting_denials(world.list_moving_topics()) if world.source_answers else []
 
     def _lift_late_fence(self, run: SwitchoverRun) -> None:
         """Lift the fence of this process if the process that took over has undone the switchover already: some changes

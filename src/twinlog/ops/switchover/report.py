@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from twinlog.model.groups import MEMBERLESS
 from twinlog.model.topics import listed
 from twinlog.ops.switchover.journal import JournalEntries, StepPhase, SwitchoverRun
-from twinlog.ops.switchover.lasting_denials import FENCE_STAYS
+from twinlog.ops.switchover.lasting_fences import FENCE_STAYS
 from twinlog.ops.switchover.model import Data, FenceMethod, MovedTopic, SwitchoverKind, SwitchoverState
 from twinlog.ops.switchover.steps.group_step import REFUSED
 from twinlog.ops.switchover.steps.step import members_note, topics_of

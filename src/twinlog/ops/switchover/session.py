@@ -27,6 +27,7 @@ from twinlog.message_ids import ID, id_first, id_of, told, with_id
 from twinlog.model.types import Alias
 from twinlog.ops.switchover.clusters import LiveClusters
 from twinlog.ops.switchover.journal import JournalEntries, SwitchoverRun, TopicJournal
+from twinlog.ops.switchover.lasting_fences import find_unknown_fences
 from twinlog.ops.switchover.machine import ENDED, SwitchoverMachine, unchanged
 from twinlog.ops.switchover.model import (
     Data,
@@ -43,7 +44,7 @@ from twinlog.ops.switchover.owner import require_silent, this_process
 from twinlog.ops.switchover.rehearsal import rehearsal_json, rehearse, unavailable_s
 from twinlog.ops.switchover.report import proved_flows, report
 from twinlog.ops.switchover.report_text import markdown
-from twinlog.ops.switchover.steps.step import Show
+from twinlog.ops.switchover.steps.step import Show, SwitchoverClusters
 from twinlog.ops.switchover.steps.steps import ORDER
 from twinlog.settings.flow import FlowSettings
 
@@ -170,6 +171,19 @@ def print_failed_parts(entries: JournalEntries) -> int:
     for line in failed:
         print_error(with_id(line, "TW-SWITCH-20"))
     return FOUND if failed else 0
+
+
+def print_unknown_fences(clusters: SwitchoverClusters, entries: JournalEntries) -> bool:
+    """Print the fences of the source that no switchover of the journal has, as errors; whether there are any."""
+    if entries.run is not None and entries.run.state is not SwitchoverState.ABORTED:
+        return False
+    lines = find_unknown_fences(clusters)
+    if clusters.read_earlier_journal().fenced:
+        source = clusters.ends.source
+        lines = [f"{source} is fenced by a switchover whose journal is lost: --release lifts that fence"]
+    for line in lines:
+        print_error(with_id(line, "TW-SWITCH-21"))
+    return bool(lines)
 
 
 def _statement_files(path: Path, flows: Sequence[Data], key: SigningKey) -> dict[Path, bytes]:
@@ -329,7 +343,8 @@ def _act(clusters: LiveClusters, asked: SwitchoverArguments) -> int:
     if asked.mode == "status":
         entries = journal.read()
         print_report(entries, None, asked.output)
-        return 0 if entries.run is not None else FOUND
+        stays = print_unknown_fences(clusters, entries)
+        return FOUND if stays or entries.run is None else 0
     machine = claim_machine(clusters, show, take_over=asked.take_over)
     signals.call(lambda number: _interrupted(number, clusters, asked))
     entries = carry_out(machine, asked.mode, options)

@@ -25,8 +25,13 @@ from tests.integration.ops.switchover.commands import (
     stands,
 )
 from tests.integration.running import sasl_properties
+from twinlog.kafka.admin.cluster import ClusterAdmin
+from twinlog.kafka.admin.users import alter_producer_quotas
 from twinlog.mirror.records import Checkpoint
+from twinlog.model.quotas import EVERY_USER, Quota
 from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicName
+from twinlog.ops.switchover.fencing import RATE
+from twinlog.settings.flow import ClientSettings
 
 
 def test_a_flow_that_does_not_run_is_an_obstacle_and_is_waited_for_until_the_timeout(
@@ -166,3 +171,22 @@ def test_an_emergency_knows_its_groups_and_fences_the_source_once_that_is_back(
         text = commands.run("switchover", file, *there, "--release", code=1)
         assert f"TW-SWITCH-21: fence of DENY WRITE User:* on {topic} stays" in text, text
         assert f"kafka-acls.sh --bootstrap-server {east.bootstrap}" in text, text
+    # So does a quota.
+    limit_every_user(east, RATE)
+    try:
+        for mode in ("--release", "--status"):
+            text = commands.run("switchover", file, *there, mode, code=1)
+            assert "TW-SWITCH-21: " in text, text
+            assert "fence of producer_byte_rate = 10 for user <default> stays" in text, text
+            assert f"kafka-configs.sh --bootstrap-server {east.bootstrap}" in text, text
+    finally:
+        limit_every_user(east, None)
+
+
+def limit_every_user(cluster: KafkaCluster, rate: float | None) -> None:
+    admin = ClusterAdmin("any", ClientSettings((cluster.bootstrap,)))
+    try:
+        admin.connect()
+        admin.call(alter_producer_quotas, admin.client, [Quota(EVERY_USER, rate)])
+    finally:
+        admin.close()

@@ -86,6 +86,7 @@ class Brokers:
     shift: int = 1000
     """Target offsets are source offsets and this."""
     fenced: bool = False
+    lasting_quotas: tuple[str, ...] = ()
     lasting_denials: tuple[str, ...] = ()
     """The denials on the source that are no part of its fence, in words."""
     producing: bool = True
@@ -319,6 +320,11 @@ class ScriptedWorld:
         self._require("source")
         assert [topic.name for topic in topics] == ["orders"]
         return ["its own fence stays"] * self.brokers.fenced + list(self.brokers.lasting_denials)
+
+    def find_lasting_quotas(self) -> list[str]:
+        self._kill.before()
+        self._require("source")
+        return list(self.brokers.lasting_quotas)
 
     def open_copies(self, topics: Collection[MovedTopic]) -> None:
         self._kill.before()

@@ -129,6 +129,12 @@ class SwitchoverClusters(Protocol):
         Raises RefusedError for a login without DESCRIBE on the cluster.
         """
 
+    def find_lasting_quotas(self) -> list[str]:
+        """The quotas that keep all producers from the source now, in words with their removal.
+
+        Raises RefusedError for a login without DESCRIBE_CONFIGS on the cluster.
+        """
+
     def open_copies(self, topics: Collection[MovedTopic]) -> None:
         """Lift the fence of the flow (`twinlog.fence.writers`): producers write after the copies of these topics."""
 

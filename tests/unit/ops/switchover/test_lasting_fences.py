@@ -7,15 +7,17 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.ops.switchover.machines import A_TO_B, PLANNED, machine
-from tests.unit.ops.switchover.scripted import Brokers
+from tests.unit.ops.switchover.scripted import Brokers, Kill, ScriptedWorld
 from twinlog.message_ids import told
 from twinlog.model.acls import Acl, AclOperation, AclPermissionType, PatternType, ResourceType, acls_data
+from twinlog.model.quotas import EVERY_USER, Quota, QuotaEntity
 from twinlog.model.types import Alias, TopicName
+from twinlog.ops.switchover.fencing import RATE, UNLIMITED
 from twinlog.ops.switchover.journal import JournalEntries
-from twinlog.ops.switchover.lasting_denials import name_lasting_denials
+from twinlog.ops.switchover.lasting_fences import name_lasting_denials, name_lasting_quotas
 from twinlog.ops.switchover.model import Data, FenceMethod, UnderWayError
 from twinlog.ops.switchover.report import report
-from twinlog.ops.switchover.session import print_failed_parts
+from twinlog.ops.switchover.session import print_failed_parts, print_unknown_fences
 from twinlog.settings.flow import ClientSettings
 
 OSLO = Alias("oslo")
@@ -65,6 +67,41 @@ def test_the_fence_of_another_wave_is_lifted_by_that_wave() -> None:
         "fence of DENY WRITE User:* on ord stays, it is the fence of wave w of switchover a->b: lift it by --release "
         "of that move"
     )
+
+
+def test_the_quotas_of_a_fence_are_named_with_the_commands_that_remove_them() -> None:
+    own, ann = Quota(QuotaEntity(user="mirror"), UNLIMITED), Quota(QuotaEntity(user="ann"), 500.0)
+    slow = Quota(QuotaEntity(user="", client_id="c 1"), RATE)
+    tool = "kafka-configs.sh --bootstrap-server oslo:9092 --command-config oslo-admin.properties --alter"
+    every, other, exempt = name_lasting_quotas([own, ann, slow, Quota(EVERY_USER, RATE)], OSLO, CLIENT)
+    assert every == (
+        "fence of producer_byte_rate = 10 for user <default> stays, it was set by hand or by an earlier switchover: "
+        f"remove it by {tool} --entity-type users --entity-default --delete-config producer_byte_rate"
+    )
+    assert f"{tool} --entity-type users --entity-default --entity-type clients --entity-name 'c 1' --delete" in other
+    assert "--entity-name mirror --delete-config producer_byte_rate, and set the former quota of user mirror" in exempt
+    assert name_lasting_quotas([own, ann, slow], OSLO, CLIENT) == [], "users without a quota produce"
+    assert name_lasting_quotas([Quota(EVERY_USER, 1e6)], OSLO, CLIENT) == [], "a quota of an administrator"
+
+
+def test_a_release_and_the_status_name_a_quota_that_no_journal_has(capsys: pytest.CaptureFixture[str]) -> None:
+    quota = "fence of producer_byte_rate = 10 for user <default> stays"
+    brokers = Brokers(A_TO_B, lasting_quotas=(quota,))
+    with pytest.raises(UnderWayError) as refused:
+        machine(brokers).release_fence()
+    assert told(refused.value) == f"TW-SWITCH-21: {quota}"
+    world = ScriptedWorld(brokers, Kill())
+    assert print_unknown_fences(world, JournalEntries())
+    assert f"TW-SWITCH-21: {quota}" in capsys.readouterr().err
+    # A switchover with a fence of ACLs leaves the quota, too.
+    entries = machine(brokers).run(PLANNED)
+    assert not print_unknown_fences(world, entries), "the report has the fence of its own switchover"
+    assert report(machine(brokers).release_fence())["failed"] == [f"TW-SWITCH-21: {quota}"]
+    brokers.lasting_quotas, brokers.noted_fence = (), None
+    assert not print_unknown_fences(world, JournalEntries())
+    brokers.noted_fence = {"restore": "open"}
+    assert print_unknown_fences(world, JournalEntries())
+    assert "a is fenced by a switchover whose journal is lost: --release lifts" in capsys.readouterr().err
 
 
 def test_a_release_that_leaves_a_denial_fails_until_the_denial_is_gone(capsys: pytest.CaptureFixture[str]) -> None:
