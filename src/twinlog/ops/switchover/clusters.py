@@ -253,6 +253,7 @@ class LiveClusters:
         members, on_target = self._groups.with_members()
         copiers = read_copiers(self._flow, self.target)
         stopped = self._read_stopped(ends, copiers, unread)
+        foreseen = None if kind is SwitchoverKind.EMERGENCY else self._foresee_groups(topics)
         earlier = self.read_earlier_journal()
         state = None if earlier.run is None else earlier.run.state
         run = self.journal.entries.run
@@ -282,7 +283,8 @@ class LiveClusters:
             journal_rights=self.journal.find_missing_rights(),
             closes_earlier=state is SwitchoverState.DONE,
             fence_note_rights=() if kind is SwitchoverKind.EMERGENCY else self._other_journal.find_missing_rights(),
-            refused_commits=() if kind is SwitchoverKind.EMERGENCY else self._foresee_refused_commits(topics),
+            foreseen=foreseen,
+            refused_commits=() if foreseen is None else self._find_refused_commits(foreseen, topics),
             staying=self._topics.list_staying(here),
             under_way=state in (SwitchoverState.RUNNING, SwitchoverState.ABORTING),
             rate=gone * 1000 / max(1, self.now_ms() - began_ms) if gone > 0 else None,
@@ -304,13 +306,12 @@ class LiveClusters:
             unread.append(str(error))
             return StoppedPartitions(reported=False)
 
-    def _foresee_refused_commits(self, topics: Collection[MovedTopic]) -> list[str]:
+    def _foresee_groups(self, topics: Collection[MovedTopic]) -> MovedGroups | None:
         try:
-            seen = foresee_groups(self, topics, ())
+            return foresee_groups(self, topics, ())
         except TopicGoneError:
             # The flow is yet to store positions, which is an obstacle of its own.
-            return []
-        return self._find_refused_commits(seen, topics)
+            return None
 
     def _find_refused_commits(self, seen: MovedGroups, topics: Collection[MovedTopic]) -> list[str]:
         return find_refused_commits(self.target, groups_by_topic(seen, topics, self.target.topics()))

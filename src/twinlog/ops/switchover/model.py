@@ -135,6 +135,8 @@ class Preflight:
     """The source topics whose copies are proven equal while the flow runs: the proof is the gate of the move."""
     proof_lag_s: float = 0.0
     """How far the proof is behind the copying, in seconds."""
+    foreseen: MovedGroups | None = None
+    """The groups as if producers had stopped during the check; None if the check left them unread."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from twinlog.ops.switchover.flow_process import FlowProcesses
 from twinlog.ops.switchover.model import (
     CopiedPosition,
     FenceMethod,
+    MovedGroups,
     MovedTopic,
     Preflight,
     SourceEnd,
@@ -63,6 +64,8 @@ class PreflightFacts:
     """The partitions that the flow leaves uncopied until an operator acts."""
     proofs: Mapping[TopicPartition, PartitionProven] = field(default_factory=dict)
     """The reported proofs of equality."""
+    foreseen: MovedGroups | None = None
+    """The groups as if producers had stopped now, None if they are unread."""
     refused_commits: Sequence[str] = ()
     """The rights that commits of groups lack on the target, in words, each with its way out."""
     journal_rights: Sequence[str] = ()
@@ -161,6 +164,7 @@ def judge_preflight(facts: PreflightFacts, wanted: FenceMethod | None) -> Prefli
         facts.rate,
         proven=tuple(sorted({where.topic for where, one in facts.proofs.items() if one.proves})),
         proof_lag_s=lag_s(facts.proofs),
+        foreseen=facts.foreseen,
     )
 
 
