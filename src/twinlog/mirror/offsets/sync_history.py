@@ -210,19 +210,22 @@ class PartitionPlaces:
             return SyncedPlace(least, self._targets[after - 1] + 1)
         return SyncedPlace(least, self._targets[after] if after < len(self) else None)
 
-    def last_copied(self, offset: int) -> int | None:
-        """The source offset of a group that came to the copy at the last sync up to `offset`, and read nothing else."""
-        at = bisect_right(self._targets, offset)
-        return self._sources[at - 1] + (self._targets[at - 1] < offset) if at else None
-
     def to_source(self, offset: int) -> SyncedPlace | None:
         """The place after the records that a reader of the copy before `offset` has read; None before the first sync.
 
         The reader has read all records up to the furthest sync before `offset`, and perhaps the records after a sync
-        that fit in the places up to the next sync.
+        that fit in the places up to the next sync. Three readers lack records there, and bound the least place. A group
+        that came from the source begins at second copies. It begins after the last sync. A record with a later sync may
+        be of a source topic that was recreated.
         """
         at = bisect_left(self._targets, offset)
         following = OffsetPair(self._sources[at], self._targets[at]) if at < len(self) else None
+        came = bisect_right(self._targets, offset)
+        if not came:
+            return None
+        least = self._sources[came - 1] + (self._targets[came - 1] < offset)
+        if following is not None:
+            least = min(least, self._nearest_after[at])
         read, perhaps = -1, -1
         if at:
             read = self._furthest[at - 1]
@@ -231,8 +234,8 @@ class PartitionPlaces:
         if following is not None and following.target == offset and following.source > read:
             # Before the first sync, a reader may have read copies of any record.
             known = at or not offset
-            return SyncedPlace(following.source, max(following.source, perhaps + 1) if known else None)
-        return SyncedPlace(read + 1, perhaps + 1) if at else None
+            return SyncedPlace(least, max(following.source, perhaps + 1) if known else None)
+        return SyncedPlace(min(least, read + 1), perhaps + 1)
 
 
 class SyncHistory:

@@ -250,9 +250,8 @@ def _to_target_by_syncs(places: PartitionPlaces, offset: SourceOffset) -> Target
 
 
 def _to_source_by_syncs(places: PartitionPlaces, offset: TargetOffset) -> SourceOffset | None:
-    place, last = places.to_source(offset), places.last_copied(offset)
-    # Of records that were copied twice, a group that came from the source has read the first copies there at most.
-    return None if place is None or last is None else SourceOffset(min(place.least, last))
+    place = places.to_source(offset)
+    return None if place is None else SourceOffset(place.least)
 
 
 _TO_TARGET: _Way[SourceOffset, TargetOffset] = _Way(

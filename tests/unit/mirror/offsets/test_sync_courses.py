@@ -8,6 +8,8 @@ from collections import defaultdict
 import pytest
 
 from twinlog.mirror.offsets.sync_history import PartitionSyncs, SyncHistory
+from twinlog.mirror.offsets.sync_store import MirrorTranslation
+from twinlog.mirror.offsets.syncs import OffsetSync
 from twinlog.model.types import SourceOffset, TargetOffset, TopicName, TopicPartition
 
 PART = TopicPartition(TopicName("orders"), 0)
@@ -169,4 +171,28 @@ def test_a_group_skips_no_record_if_syncs_are_thinned_out() -> None:
                 places += 1
                 about = (offset, place, course.source, course.target, course.syncs)
                 assert all(last[source] >= place.least for source in last if source >= offset), about
+    assert places
+
+
+def test_a_group_that_mirror_maker_led_to_second_copies_skips_no_record_on_its_way_back() -> None:
+    draw = random.Random(random.getrandbits(64))
+    places = 0
+    for _ in range(COURSES):
+        course = Course(draw, all_syncs=False)
+        known, copied = course.history(), set(course.target)
+        by_mirror_maker = MirrorTranslation()
+        by_mirror_maker.ready()
+        for source, target in course.syncs:
+            by_mirror_maker.add(OffsetSync(PART.topic, PART.partition, SourceOffset(source), TargetOffset(target)))
+        for offset in range(course.end + 1):
+            begin = by_mirror_maker.translate(PART, SourceOffset(offset))
+            if begin is None or begin < 0:
+                continue
+            read_up_to = draw.randint(begin, max(begin, len(course.target)))
+            place = known.translate_back(PART, TargetOffset(read_up_to), course.end)
+            if place is not None:
+                places += 1
+                unread = copied - set(course.target[begin:read_up_to])
+                about = (offset, begin, read_up_to, place, course.source, course.target, course.syncs)
+                assert all(not offset <= source < place.least for source in unread if source is not None), about
     assert places

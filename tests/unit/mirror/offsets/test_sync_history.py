@@ -92,8 +92,17 @@ def test_a_restart_that_copied_again_moves_later_groups_only() -> None:
     assert known.translate(PART, SourceOffset(80), 400) == SyncedPlace(1, 302), "80 is repeated after 151"
     assert known.translate(PART, SourceOffset(50), 400) == SyncedPlace(1, 100)
     assert known.translate(PART, SourceOffset(160), 400) == SyncedPlace(152, 302)
-    # The reader of the first copies has read up to 150.
-    assert known.translate_back(PART, TargetOffset(151), 400) == SyncedPlace(101, 151)
+    # The reader of the first copies has read up to 150, and a group that begins at the second copies up to 49.
+    assert known.translate_back(PART, TargetOffset(151), 400) == SyncedPlace(50, 151)
+    assert known.translate_back(PART, TargetOffset(152), 400) == SyncedPlace(51, 151)
+
+
+def test_the_way_back_leads_no_group_past_records_of_a_recreated_source_topic() -> None:
+    # The records 0 to 100 of the earlier topic are at 0 to 100; the records from 50 on may be of the present topic.
+    known = history((0, 0), (100, 100), (50, 101), (201, 252))
+    assert known.translate_back(PART, TargetOffset(90), 400) == SyncedPlace(1, 90)
+    assert known.translate_back(PART, TargetOffset(101), 400) == SyncedPlace(50, 101)
+    assert known.translate_back(PART, TargetOffset(252), 400) == SyncedPlace(201, 201)
 
 
 def test_a_task_that_copied_beside_the_next_task_moves_no_group() -> None:
