@@ -70,7 +70,8 @@ class PartitionSyncs:
 
     def add(self, source: int, target: int) -> None:
         """Take the next sync."""
-        if self._targets and target < self._targets[-1]:
+        last = self.newest
+        if last is not None and (target < last.target or (target == last.target and source != last.source)):
             # The remote topic was recreated: earlier syncs are of a deleted log.
             del self._sources[:], self._targets[:]
         self._sources.append(source)
@@ -84,11 +85,19 @@ class PartitionSyncs:
     def thin_out(self) -> int:
         """Drop every second sync, keep the first and the last sync; returns the number of dropped syncs.
 
-        Translations stay safe, and repeat up to twice the records.
+        Both syncs at each step back on the source are kept as well, because they show a second copy or a recreated
+        topic. Translations stay safe, and repeat up to twice the records.
         """
         before = len(self)
+        back = [at for at, (earlier, later) in enumerate(pairwise(self._sources)) if later < earlier]
+        if not 0 < 4 * len(back) < before:
+            # Two tasks that copied side by side for very long have too many steps back.
+            for some in (self._sources, self._targets):
+                some[1:] = some[:0:-2][::-1]
+            return before - len(self)
+        kept = sorted({0, *range(before - 1, 0, -2), *back, *(at + 1 for at in back)})
         for some in (self._sources, self._targets):
-            some[1:] = some[:0:-2][::-1]
+            some[:] = array("q", map(some.__getitem__, kept))
         return before - len(self)
 
     def places(self) -> PartitionPlaces:

@@ -121,6 +121,26 @@ def test_an_offset_in_the_copy_is_translated_back_to_the_last_sync(offset: int, 
     assert known.translate_back(PART, TargetOffset(offset), source_end=261) == SyncedPlace(least, past)
 
 
+def test_very_many_syncs_keep_the_steps_back() -> None:
+    known = PartitionSyncs()
+    for source in range(0, 110, 10):
+        known.add(source, source)
+    for source in range(50, 160, 10):
+        known.add(source, source + 51)
+    known.add(160, 211)
+    assert known.thin_out() == 10
+    kept = known.written(1_000)
+    assert {(0, 0), (100, 100), (50, 101), (160, 211)} < set(kept)
+    assert known.places().to_target(95) == SyncedPlace(81, 151)
+
+
+def test_another_record_at_the_same_place_is_of_another_log() -> None:
+    known = history((5, 0), (6, 0), (7, 1))
+    assert known.translate(PART, SourceOffset(5), 10) is None
+    assert known.translate(PART, SourceOffset(6), 10) == SyncedPlace(0, 0)
+    assert history((5, 0), (5, 0)).translate(PART, SourceOffset(5), 10) == SyncedPlace(0, 0)
+
+
 def test_an_end_before_the_place_is_of_another_log() -> None:
     known = history((0, 0), (99, 99))
     assert known.translate(PART, SourceOffset(150), target_end=100) == SyncedPlace(100, 100)
