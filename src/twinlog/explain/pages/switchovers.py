@@ -273,7 +273,7 @@ SWITCH = Area(
             lines=(
                 "`fence of DENY WRITE User:* on TOPICS stays, it was set by hand or by an earlier switchover: ...`",
                 "`fence of DENY WRITE User:* on TOPICS stays, it is the fence of wave NAME of switchover ...`",
-                "`fence of producer_byte_rate = 10 for user <default> stays, ...`",
+                "`fence of QUOTA stays, it was set by hand or by an earlier switchover: ...`",
                 "`... is fenced by a switchover whose journal is lost: ...`",
             ),
             meaning=(

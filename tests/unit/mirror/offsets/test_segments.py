@@ -301,7 +301,9 @@ def test_points_of_deleted_source_records_are_kept_while_their_copies_are_on_the
         maps.extend_map(PART, 200, 220, generation=19)
         records = maps.join_segments(PART, source_start=source_start, target_start=target_start, max_points=max_points)
         again = ExactMaps()
-        again.apply_records([(key, value) for key, value in {**dict(generations(PART, 20)), **dict(records)}.items()])
+        kept = dict(generations(PART, 20))
+        kept.update(records)
+        again.apply_records(list(kept.items()))
         again.extend_map(PART, 200, 220, generation=19)
         found = again.map(PART)
         assert found is not None
