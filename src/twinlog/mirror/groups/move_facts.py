@@ -37,7 +37,8 @@ class MoveFacts:
     the committed offset. `other_kind` is the kind of a target group of the same name, if the kind is another than
     consumer group. The group is active on a cluster when it has members there.
     With `checkpoints` the flow writes checkpoints, with `syncs` it commits offsets on the target. `move` is the commit
-    of a finished switchover.
+    of a finished switchover. `returned` is the move of a finished switchover in the other direction: the group stood at
+    `returned.target` on the target, and continued at `returned.source` on the source.
     """
 
     group: GroupId
@@ -70,12 +71,22 @@ class MoveFacts:
     source_answers: bool = True
     target_answers: bool = True
     move: GroupMove | None = None
+    returned: GroupMove | None = None
 
     @property
     def continues_on_target(self) -> bool:
         """Whether the group stands on the target at or after the commit of a switchover, and left the source then."""
         there = self.target_committed
         return self.move is not None and there is not None and there >= self.move.target and not self.active_on_source
+
+    @property
+    def read_on_target(self) -> TargetOffset:
+        """The target offset before which the group has read all records by its last move to the source; 0 if unknown.
+
+        A group that was reset on the source since then, to before its begin there, reads again.
+        """
+        known = self.returned is not None and self.committed is not None and self.committed >= self.returned.source
+        return self.returned.target if known and self.returned is not None else TargetOffset(0)
 
     @property
     def source_lag(self) -> int | None:

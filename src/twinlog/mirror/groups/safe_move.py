@@ -217,24 +217,24 @@ def _compared(
     if resumes > true and facts.continues_on_target and facts.move is not None and not facts.move.released:
         # The group read on on both clusters, and further on the target.
         return MoveVerdict(moved=True)
-    if resumes > true:
-        skips = resumes - true if exact else None
+    read = max(true, facts.read_on_target)
+    if resumes > read:
+        skips = resumes - read if exact else None
+        past = None if facts.past_copies is None else max(read, facts.past_copies)
         text = f"on the target the group continues at {resumes}, "
         if exact:
-            text += f"{resumes - true} after its position there: it would skip them, unless it has read them there"
-        elif facts.past_copies is not None and resumes > facts.past_copies:
-            text += f"and its position there is {true} to {facts.past_copies}: it would skip "
-            text += (
-                f"{resumes - facts.past_copies} to {counted(resumes - true, 'record')}, unless it has read them there"
-            )
+            text += f"{resumes - read} after its position there: it would skip them, unless it has read them there"
+        elif past is not None and resumes > past:
+            text += f"and its position there is {read} to {past}: it would skip "
+            text += f"{resumes - past} to {counted(resumes - read, 'record')}, unless it has read them there"
         else:
-            text += f"and its position there is {true} or later: it may skip up to {counted(resumes - true, 'record')}"
+            text += f"and its position there is {read} or later: it may skip up to {counted(resumes - read, 'record')}"
         reasons = (*reasons, Reason(Obstacle.TARGET_AHEAD, text))
     repeats = max(0, true - resumes) if exact else _most_repeated(facts, resumes)
     if resumes < true and (repeats is None or repeats > most_repeats):
         reasons = (*reasons, _late(facts, resumes, true, repeats, exact=exact))
-    left = None if exact else _most_repeated(facts, true)
-    if not exact and resumes <= true and (left is None or left > most_repeats):
+    left = None if exact else _most_repeated(facts, max(resumes, true))
+    if not exact and resumes <= read and (left is None or left > most_repeats):
         # A group before its inexact place repeats records from this place on, too.
         more = "" if left is None else f", up to {counted(left, 'record')}"
         text = f"offset {facts.committed} has no exact translation: the group would repeat some{more}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from twinlog.mirror.groups.move_facts import MoveFacts
 from twinlog.mirror.groups.safe_move import MoveVerdict, Obstacle, repeats_shown, true_offset
 from twinlog.model.amounts import counted
 from twinlog.model.topics import listed
@@ -48,9 +49,8 @@ def failover_of(group: GroupStatus) -> GroupFailover:
         verdict = part.verdict
         if verdict.moved or verdict.safe:
             continue
-        skipped = certain_skips(part)
-        if skipped:
-            skips.append((part, skipped))
+        if certain_skips(part):
+            skips.append((part, most_skips(part.facts)))
         elif verdict.repeats:
             repeats.append((part, verdict.repeats))
         elif not _is_passing(verdict):
@@ -67,7 +67,13 @@ def certain_skips(part: GroupPartitionStatus) -> int:
     ahead = any(reason.obstacle is Obstacle.TARGET_AHEAD for reason in part.verdict.reasons)
     if not ahead or facts.past_copies is None or facts.resumes is None:
         return 0
-    return max(0, facts.resumes - facts.past_copies)
+    return max(0, facts.resumes - max(facts.past_copies, facts.read_on_target))
+
+
+def most_skips(facts: MoveFacts) -> int:
+    """The most records that a group skips that continues after its place on the target; it may have read some there."""
+    place, _ = true_offset(facts)
+    return max(0, (facts.resumes or 0) - max(place or 0, facts.read_on_target))
 
 
 def _is_passing(verdict: MoveVerdict) -> bool:
@@ -112,13 +118,13 @@ def _of_skips(flow: str, target: str, one: GroupFailover) -> list[Finding]:
     if not one.skips:
         return []
     count = sum(records for _, records in one.skips)
-    about = "" if all(true_offset(part.facts)[1] for part, _ in one.skips) else "at least "
-    text = f"group {one.group} would skip {about}{counted(count, 'record')} on {target}"
+    shown = repeats_shown(count, exact=all(true_offset(part.facts)[1] for part, _ in one.skips))
+    text = f"group {one.group} would skip {shown} {'record' if count == 1 else 'records'} on {target}"
     way = (
         f"if the group has yet to read these records on {target}, stop its consumers there, and set its offsets back "
         "to the numbers after 'should be' (kafka-consumer-groups.sh --reset-offsets --to-offset)"
     )
-    lines = _lines(one.skips, lambda part, records: f"{part.facts.source}: {_offsets(part)}, {records} skipped")
+    lines = _lines(one.skips, lambda part, records: f"{part.facts.source}: {_offsets(part)}, {_skipped(part, records)}")
     return [Finding("group-skips", Severity.CRITICAL, AuditPart.GROUPS, text, way, count, flow, lines)]
 
 
@@ -148,6 +154,10 @@ def _of_repeats(flow: str, target: str, one: GroupFailover, *, by_twinlog: bool)
         one.repeats, lambda part, records: f"{part.facts.source}: {_offsets(part)}, {_repeated(part, records)}"
     )
     return [Finding("group-repeats", Severity.NOTE, AuditPart.GROUPS, text, way, count, flow, lines)]
+
+
+def _skipped(part: GroupPartitionStatus, records: int) -> str:
+    return f"{repeats_shown(records, exact=true_offset(part.facts)[1])} skipped"
 
 
 def _repeated(part: GroupPartitionStatus, records: int) -> str:

@@ -30,7 +30,7 @@ from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicName, 
 from twinlog.ops.groups.places import GroupPlaces, GroupPlacesReader
 from twinlog.ops.inventory import LogOffsets, logs_of
 from twinlog.ops.status.readers import ClusterGroups, ClustersReader, ask_twice, read_groups, read_offsets
-from twinlog.ops.switchover.finished_moves import GroupMoves, GroupMovesReader
+from twinlog.ops.switchover.finished_moves import GroupMoves, GroupMovesReader, GroupReturnsReader
 from twinlog.settings.flow import FlowSettings
 
 
@@ -165,6 +165,7 @@ class GroupsReader(ClustersReader):
         checkpoints = policy_of(settings).checkpoints_topic(settings.source_name)
         self._checkpoints = TopicReader(self._target, checkpoints, optional=True)
         self._moves = GroupMovesReader(settings, self._target)
+        self._returns = GroupReturnsReader(settings, self._source)
         self._news: LastRecords = {}
         self._last: dict[GroupId, dict[TopicPartition, tuple[Checkpoint, int]]] = {}
 
@@ -190,7 +191,9 @@ class GroupsReader(ClustersReader):
         if trouble is None:
             here.offsets = ask_twice(self._source, lambda: self._without_copies(read_here))
         hidden: HiddenOffsets | None = None
+        returns: GroupMoves = {}
         if trouble is None:
+            returns = ask_twice(self._source, self._returns.read)
             topics = {where.topic for offsets in here.offsets.values() for where in offsets}
             ask_twice(self._target, lambda: self._learn(topics))
             hidden = ask_twice(self._source, self._translator.find_hidden)
@@ -224,6 +227,7 @@ class GroupsReader(ClustersReader):
                 places,
                 trouble,
                 most_repeats,
+                returns,
                 unseen.get(group, {}),
                 None if hidden is None else hidden.right,
             )
@@ -379,6 +383,7 @@ class GroupsReader(ClustersReader):
         places: GroupPlaces,
         trouble: str | None,
         most_repeats: int,
+        returns: GroupMoves,
         unseen: Mapping[TopicPartition, TopicPartition],
         missing_right: str | None,
     ) -> GroupStatus:
@@ -432,6 +437,7 @@ class GroupsReader(ClustersReader):
                 source_answers=trouble is None,
                 target_answers=group not in there.silent,
                 move=None if remote is None else moves.get((group, remote)),
+                returned=None if remote is None else returns.get((group, remote)),
             )
             verdict = judge(facts, most_repeats=most_repeats)
             parts.append(GroupPartitionStatus(facts, verdict, None if checkpoint is None else checkpoint[1]))

@@ -4,7 +4,7 @@ against it."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from twinlog.mirror.groups.followed_groups import accepted_offsets, choose_groups, why_without
 from twinlog.mirror.groups.group_sync import in_use
@@ -25,7 +25,8 @@ from twinlog.settings.flow import FlowSettings
 @dataclass(frozen=True, slots=True)
 class FlowCopies:
     """The facts about a flow's copies: the target name of a source topic or the reason for its absence, how far
-    partitions are copied, the places of groups on the target, and the commits of finished switchovers."""
+    partitions are copied, the places of groups on the target, and the commits of finished switchovers there and
+    back."""
 
     remote_name: Callable[[TopicName], TopicName]
     not_mirrored: Callable[[TopicName], str | None]
@@ -34,6 +35,7 @@ class FlowCopies:
     copied_up_to: Mapping[TopicPartition, SourceOffset]
     places: GroupPlaces
     moves: GroupMoves
+    returns: GroupMoves = field(default_factory=dict)
 
 
 def plan_groups(
@@ -115,6 +117,7 @@ def _facts(
         not_mirrored=not_mirrored,
         active_on_target=here is not None and in_use(here),
         move=copied.moves.get((group, remote)),
+        returned=copied.returns.get((group, remote)),
     )
 
 

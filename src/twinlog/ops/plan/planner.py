@@ -47,7 +47,7 @@ from twinlog.ops.plan.obstacles import (
     written_by_others,
 )
 from twinlog.ops.plan.volume import PlannedStarts, gaps, leaderless, planned_starts, to_copy
-from twinlog.ops.switchover.finished_moves import GroupMovesReader
+from twinlog.ops.switchover.finished_moves import GroupMovesReader, GroupReturnsReader
 from twinlog.settings.flow import ConsumerSettings, FlowSettings
 from twinlog.settings.written import key_of
 from twinlog.worker.topics.topic_refresh import TopicRefresh
@@ -417,6 +417,7 @@ class FlowPlanner:
             {**stored, **copies.copied},
             copies.places,
             moves,
+            GroupReturnsReader(flow, self._source).read(),
         )
         hidden = find_hidden_offsets(self._source, topology, positions, here.topics, self._target.topics)
         found = plan_groups(flow, group_filter_of(flow), accepts, here, there, copied, hidden)

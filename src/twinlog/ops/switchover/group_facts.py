@@ -18,7 +18,7 @@ from twinlog.mirror.topology.plugins import group_filter_of, policy_of, topic_fi
 from twinlog.model.groups import CommittedOffset, GroupListing, GroupOffsets
 from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.ops.switchover.commit_rights import lacks_read
-from twinlog.ops.switchover.finished_moves import GroupMovesReader
+from twinlog.ops.switchover.finished_moves import GroupMoves, GroupMovesReader, GroupReturnsReader
 from twinlog.ops.switchover.group_places import GroupPlace, GroupPlaceProver
 from twinlog.ops.switchover.model import GroupOffset, MovedGroups, MovedTopic, RefusedCommits
 from twinlog.settings.flow import FlowSettings
@@ -66,6 +66,7 @@ class SwitchoverGroups:
         self._back = Translator(back, target, source)
         self._proofs = GroupPlaceProver(flow, back, source, target, self._filter.accepts)
         self._moves = GroupMovesReader(flow, target)
+        self._returns = GroupReturnsReader(flow, source)
         self._refreshed: set[str] = set()
         self.known: set[GroupId] = set()
         """The followed groups that the source has listed since the last `forget_groups`."""
@@ -155,7 +156,7 @@ class SwitchoverGroups:
             for (group, where), place in places.items()
         ]
         troubles = {group: _trouble(code) for group, code in wrong.items()}
-        return self._with_target(groups, found, troubles, topics, cut)
+        return self._with_target(groups, found, troubles, topics, cut, self._returns.read())
 
     def _place(
         self,
@@ -235,7 +236,7 @@ class SwitchoverGroups:
                 )
             )
         groups = {GroupId(one.group): None for one in found}
-        return replace(self._with_target(groups, found, {}, topics, cut), source_answers=False)
+        return replace(self._with_target(groups, found, {}, topics, cut, {}), source_answers=False)
 
     def _checkpointed(self, where: TopicPartition, checkpoint: Checkpoint) -> GroupPlace:
         """The place of a checkpoint by the map on the target, as far as it knows the offset."""
@@ -257,6 +258,7 @@ class SwitchoverGroups:
         troubles: Mapping[GroupId, str],
         topics: Collection[MovedTopic],
         cut: Mapping[TopicPartition, int],
+        returns: GroupMoves,
     ) -> MovedGroups:
         names = sorted({GroupId(one.group) for one in found})
         present: Mapping[GroupId, GroupOffsets] = {}
@@ -268,8 +270,9 @@ class SwitchoverGroups:
         offsets = []
         for one in (*found, *self._in_new(found, present, topics, cut)):
             on_target = present.get(GroupId(one.group), {}).get(one.target)
-            move = moves.get((GroupId(one.group), one.target))
-            offsets.append(replace(one, present=None if on_target is None else on_target.offset, move=move))
+            move, returned = (known.get((GroupId(one.group), one.target)) for known in (moves, returns))
+            stands = None if on_target is None else on_target.offset
+            offsets.append(replace(one, present=stands, move=move, returned=returned))
         return MovedGroups(
             {str(name): "" if group is None else group.state for name, group in groups.items()},
             {str(name): group.state for name, group in listed.items()},

@@ -157,6 +157,8 @@ class GroupOffset:
     """An offset on the target from which on the group repeats no record, if `there` is inexact."""
     move: GroupMove | None = None
     """The commit of an earlier run of this switchover."""
+    returned: GroupMove | None = None
+    """The move of a finished switchover in the other direction."""
     left_to_switchover: bool = False
     """Whether the source's topic is a copy from the target, in which no flow commits for the group."""
     target_end: int | None = None

@@ -225,6 +225,21 @@ def test_an_inexact_offset_that_is_ahead_may_skip_nobody_knows_how_much() -> Non
     assert (kinds(verdict), verdict.skips) == ([Obstacle.TARGET_AHEAD], None)
 
 
+def test_a_group_that_a_switchover_moved_back_has_read_the_records_before_its_offset_on_the_target() -> None:
+    back = {"target_committed": 88, "returned": GroupMove(90, 88)}
+    assert of(**back) == MoveVerdict()
+    further = of(**(back | {"target_committed": 91}))
+    assert (kinds(further), further.skips) == ([Obstacle.TARGET_AHEAD], 3)
+    assert of(**back, exact=False, past_copies=80) == MoveVerdict()
+    # It read on on the source, perhaps to the copy at 95.
+    between = of(**back, exact=False, past_copies=95)
+    assert (kinds(between), between.repeats, between.skips) == ([Obstacle.NOT_EXACT], 7, 0)
+    beyond = of(**(back | {"target_committed": 100}), exact=False, past_copies=95)
+    assert (kinds(beyond), beyond.skips) == ([Obstacle.TARGET_AHEAD], None)
+    assert "its position there is 88 to 95: it would skip 5 to 12 records" in beyond.reasons[0].text
+    assert kinds(of(**back, committed=89)) == [Obstacle.TARGET_AHEAD], "it was set back on the source since"
+
+
 def test_some_repeated_records_may_be_accepted_but_no_skipped_ones() -> None:
     assert judge(replace(STANDS, target_committed=60), most_repeats=10).safe
     assert not judge(replace(STANDS, target_committed=59), most_repeats=10).safe

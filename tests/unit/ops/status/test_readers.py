@@ -86,6 +86,7 @@ class Scene:
             self.reader._last[group] = {THERE: (checkpoint, 0)}
         monkeypatch.setattr(self.reader, "_read_checkpoints", lambda: None)
         monkeypatch.setattr(self.reader._moves, "read", dict)
+        monkeypatch.setattr(self.reader._returns, "read", dict)
         monkeypatch.setattr(self.reader, "_learn", lambda _: None)
         monkeypatch.setattr(self.reader, "_logs", lambda *_: ({HERE: LogOffsets(0, 5)}, {THERE: LogOffsets(0, 5)}))
         monkeypatch.setattr(self.reader._places, "copied_up_to", lambda *_: SourceOffset(5))

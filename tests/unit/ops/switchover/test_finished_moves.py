@@ -7,8 +7,9 @@ from dataclasses import replace
 
 from tests.unit.ops.switchover.machines import A_TO_B, PLANNED, machine
 from tests.unit.ops.switchover.scripted import P0, P1, Brokers, Kill, ScriptedWorld
-from twinlog.model.types import GroupId, TopicName, TopicPartition
-from twinlog.ops.switchover.finished_moves import group_moves
+from twinlog.mirror.groups.move_facts import GroupMove
+from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicName, TopicPartition
+from twinlog.ops.switchover.finished_moves import group_moves, group_returns
 from twinlog.ops.switchover.journal import JournalEntries, JournalEntry, StepPhase, read_all_waves, read_entries
 from twinlog.ops.switchover.model import SwitchoverDirection, SwitchoverState
 from twinlog.ops.switchover.rehearsal import rehearse
@@ -69,6 +70,19 @@ def test_a_straggler_that_read_on_on_the_source_is_brought_over() -> None:
     assert brokers.committed[THERE] == 35 + brokers.shift
     moves = group_moves(entries)
     assert (moves[SHOP, THERE].source, moves[SHOP, THERE].target) == (35, 35 + brokers.shift)
+
+
+def test_a_way_back_tells_how_far_the_group_had_read_on_the_cluster_that_it_left() -> None:
+    """Seen from the flow b->a, the finished switchover a->b is a way back."""
+    entries = entries_of(done())
+    moves, returns = group_moves(entries), group_returns(entries)
+    assert set(returns) == {(SHOP, P0), (SHOP, P1)}
+    assert returns[SHOP, P0] == GroupMove(
+        SourceOffset(moves[SHOP, THERE].target), TargetOffset(moves[SHOP, THERE].source)
+    )
+    assert entries.run is not None
+    gone = replace(entries, run=replace(entries.run, state=SwitchoverState.RETURNED))
+    assert group_returns(gone) == {}
 
 
 def test_only_a_switchover_after_which_producers_may_write_to_the_target_has_moved_groups() -> None:

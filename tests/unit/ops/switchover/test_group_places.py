@@ -237,7 +237,7 @@ def test_the_way_back_of_copies_of_mirror_maker_is_as_near(offset: int, there: i
     flow = replace(facts(source, target)._flow, source=Alias("b"), target=Alias("a"), policy="default")
     back = replace(flow, source=Alias("a"), target=Alias("b"))
     groups = SwitchoverGroups(flow, back, cast("ClusterAdmin", source), cast("ClusterAdmin", target), flow)
-    vars(groups)["_moves"] = SimpleNamespace(read=dict)
+    vars(groups)["_moves"] = vars(groups)["_returns"] = SimpleNamespace(read=dict)
     vars(groups)["_back"] = Known(0, 0, 0, before=1)
     vars(groups._proofs)["_history_back"] = Syncs((0, 0), (404, 404), (1000, 1000))
     seen = groups.read_groups([], {}, {}, {})

@@ -145,6 +145,7 @@ def facts_of(offset: GroupOffset, seen: MovedGroups, stands: int | None) -> Move
         from_target=offset.left_to_switchover,
         left_to_switchover=offset.left_to_switchover,
         move=offset.move,
+        returned=offset.returned,
     )
 
 
