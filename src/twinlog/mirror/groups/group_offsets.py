@@ -12,7 +12,7 @@ from twinlog.errors import RefusedError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.log_once import LogOnce
-from twinlog.mirror.offsets.translator import Translator
+from twinlog.mirror.offsets.translator import Translation, Translator
 from twinlog.mirror.topics.checks import common_broker
 from twinlog.mirror.topology.plugins import policy_of, topic_filter_of
 from twinlog.mirror.topology.topology import topology_of
@@ -38,6 +38,13 @@ class TranslatedGroupOffset(NamedTuple):
     exact: bool
     recreated: bool = False
     by_syncs: bool = False
+
+    @classmethod
+    def of(
+        cls, partition: TopicPartition, found: Translation[TargetOffset] | Translation[SourceOffset]
+    ) -> TranslatedGroupOffset:
+        """A translation to `partition`; of a flow back, the source is the cluster at which the group continues."""
+        return cls(partition, TargetOffset(found.offset), found.exact, found.by == "start", found.by == "syncs")
 
 
 class GroupOffsetTranslator:
@@ -154,15 +161,9 @@ class GroupOffsetTranslator:
                 return None
             # The source of the flow back is this flow's target.
             back = self._back.to_source(there, TargetOffset(offset))
-            return (
-                None
-                if back is None
-                else TranslatedGroupOffset(there, TargetOffset(back.offset), back.exact, by_syncs=back.by == "syncs")
-            )
+            return None if back is None else TranslatedGroupOffset.of(there, back)
         found = self._there.to_target(partition, offset)
-        if found is None:
-            return None
-        return TranslatedGroupOffset(there, found.offset, found.exact, found.by == "start", found.by == "syncs")
+        return None if found is None else TranslatedGroupOffset.of(there, found)
 
     def remote(self, partition: TopicPartition) -> TopicPartition | None:
         """Return the partition of the target at which a group continues; None for a copy whose original lacks a

@@ -7,6 +7,7 @@ nearest place, by the code of a switchover. `twinlog groups`, `plan`, `audit`, `
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Literal
 
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.mirror.groups.group_offsets import GroupOffsetTranslator
@@ -16,7 +17,7 @@ from twinlog.mirror.records import Checkpoint
 from twinlog.mirror.topology.plugins import group_filter_of
 from twinlog.model.groups import GroupOffsets
 from twinlog.model.types import GroupId, SourceOffset, TopicName, TopicPartition
-from twinlog.ops.switchover.group_places import GroupPlace, GroupPlaceProver
+from twinlog.ops.switchover.group_places import GroupPlace, GroupPlaceProver, place_of
 from twinlog.settings.flow import FlowSettings
 
 GroupPlaces = Mapping[tuple[GroupId, TopicPartition], GroupPlace]
@@ -113,10 +114,5 @@ class GroupPlacesReader:
         if remote is None:
             return None
         known = self.translator.translate_offset(where, offset)
-        by_back = self.translator.came_from_target(where.topic)
-        if known is None:
-            return GroupPlace(remote, None, False, "back" if by_back else "there")
-        past = self.translator.past_copies(where, offset)
-        if known.exact or known.recreated:
-            return GroupPlace(remote, known.offset, known.exact, past=past)
-        return GroupPlace(remote, known.offset, False, "back" if by_back else "there", past, known.by_syncs)
+        by: Literal["there", "back"] = "back" if self.translator.came_from_target(where.topic) else "there"
+        return place_of(remote, known, by, lambda: self.translator.past_copies(where, offset))

@@ -12,6 +12,7 @@ from twinlog.kafka.admin.groups import GroupAdmin
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.retry import SWITCHOVER_GROUPS
+from twinlog.mirror.groups.group_offsets import TranslatedGroupOffset
 from twinlog.mirror.offsets.translator import Translator
 from twinlog.mirror.records import Checkpoint
 from twinlog.mirror.topology.plugins import group_filter_of, policy_of, topic_filter_of
@@ -19,7 +20,7 @@ from twinlog.model.groups import CommittedOffset, GroupListing, GroupOffsets
 from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.ops.switchover.commit_rights import lacks_read
 from twinlog.ops.switchover.finished_moves import GroupMoves, GroupMovesReader, GroupReturnsReader
-from twinlog.ops.switchover.group_places import GroupPlace, GroupPlaceProver
+from twinlog.ops.switchover.group_places import GroupPlace, GroupPlaceProver, place_of
 from twinlog.ops.switchover.model import GroupOffset, MovedGroups, MovedTopic, RefusedCommits
 from twinlog.settings.flow import FlowSettings
 
@@ -190,21 +191,14 @@ class SwitchoverGroups:
 
     def _went(self, where: TopicPartition, remote: TopicPartition, offset: int) -> GroupPlace:
         self._refresh("there", self._forward)
-        known = self._forward.to_target(where, SourceOffset(offset))
-        if known is None:
-            return GroupPlace(remote, None, False, "there")
-        # Of a remote topic that was recreated since the last copy, offset syncs and checkpoints are of the earlier log.
-        if known.by == "start":
-            return GroupPlace(remote, known.offset, known.exact)
-        past = None if known.exact else self._forward.past_copies(where, SourceOffset(offset))
-        return GroupPlace(remote, known.offset, known.exact, "there", past, known.by == "syncs")
+        found = self._forward.to_target(where, SourceOffset(offset))
+        known = None if found is None else TranslatedGroupOffset.of(remote, found)
+        return place_of(remote, known, "there", lambda: self._forward.past_copies(where, SourceOffset(offset)))
 
     def _came_back(self, there: TopicPartition, offset: int) -> GroupPlace:
         self._refresh("back", self._back)
-        known = self._back.to_source(there, TargetOffset(offset))
-        if known is None:
-            return GroupPlace(there, None, False, "back")
-        return GroupPlace(there, known.offset, known.exact, "back", by_syncs=known.by == "syncs")
+        found = self._back.to_source(there, TargetOffset(offset))
+        return place_of(there, None if found is None else TranslatedGroupOffset.of(there, found), "back")
 
     def _refresh(self, name: str, translator: Translator) -> None:
         if name not in self._refreshed:

@@ -13,6 +13,7 @@ from twinlog.errors import RefusedError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.consumer.topic_reader import TopicReader
 from twinlog.kafka.record.last_records import KeptRecord, LastRecords
+from twinlog.mirror.groups.group_offsets import TranslatedGroupOffset
 from twinlog.mirror.offsets.sync_history import SyncedPlace, SyncHistory, SyncHistoryReader
 from twinlog.mirror.records import Checkpoint, decode_checkpoint
 from twinlog.mirror.topology.plugins import policy_of
@@ -35,6 +36,24 @@ class GroupPlace(NamedTuple):
     by: Literal["there", "back", ""] = ""
     past: int | None = None
     by_syncs: bool = False
+
+
+def place_of(
+    partition: TopicPartition,
+    known: TranslatedGroupOffset | None,
+    by: Literal["there", "back"],
+    past: Callable[[], int | None] = lambda: None,
+) -> GroupPlace:
+    """The place by a translation of the flow `by`, None for an untranslated offset.
+
+    `past` returns an offset from which on the group repeats no record.
+    """
+    if known is None:
+        return GroupPlace(partition, None, False, by)
+    # Of a remote topic that was recreated since the last copy, offset syncs and checkpoints are of the earlier log.
+    if known.exact or known.recreated:
+        return GroupPlace(partition, known.offset, known.exact)
+    return GroupPlace(partition, known.offset, False, by, past(), known.by_syncs)
 
 
 def _nearest(place: GroupPlace, synced: SyncedPlace | None, last: Checkpoint | None, end: int) -> GroupPlace:

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from functools import partial
 from typing import Any, cast
 
 from twinlog.errors import ClusterError, GroupGoneError, RefusedError, TopicGoneError
@@ -13,7 +14,7 @@ from twinlog.kafka.admin.cluster import ClusterAdmin, Connect, both_clusters
 from twinlog.kafka.admin.groups import GroupAdmin
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.retry import COMMAND_CONNECT_S
-from twinlog.mirror.groups.group_offsets import reverse_of
+from twinlog.mirror.groups.group_offsets import TranslatedGroupOffset, reverse_of
 from twinlog.mirror.offsets.map_store import MapStore
 from twinlog.mirror.offsets.position_store import PositionStore
 from twinlog.mirror.offsets.translator import Translation, Translator
@@ -22,7 +23,7 @@ from twinlog.mirror.unlisted_topics import HiddenOffsets, find_hidden_offsets
 from twinlog.model.groups import CommittedOffset
 from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.ops.status.readers import ClustersReader, ask_twice, read_offsets
-from twinlog.ops.switchover.group_places import GroupPlace, GroupPlaceProver
+from twinlog.ops.switchover.group_places import GroupPlace, GroupPlaceProver, place_of
 from twinlog.settings.flow import FlowSettings
 
 log = logging.getLogger(__name__)
@@ -197,13 +198,11 @@ class Lookup(ClustersReader):
             return answers
         name = group or GroupId("")
         places = {
-            (name, one.partition): GroupPlace(
+            (name, one.partition): place_of(
                 one.there,
-                int(one.found.offset),
-                False,
+                TranslatedGroupOffset.of(one.there, one.found),
                 "back" if self._back else "there",
-                self._past(one),
-                one.found.by == "syncs",
+                partial(self._past, one),
             )
             for one in inexact
             if one.there is not None and one.found is not None

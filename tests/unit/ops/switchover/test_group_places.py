@@ -121,6 +121,33 @@ def place_before_a_move(offset: int, there: int, syncs: Syncs, checkpoint: tuple
     return found[SHOP, P0]
 
 
+@pytest.mark.parametrize(
+    "known",
+    [
+        None,
+        Translation(TargetOffset(7), True),
+        Translation(TargetOffset(7), False),
+        Translation(TargetOffset(7), False, "syncs"),
+        Translation(TargetOffset(0), False, "start"),
+    ],
+)
+def test_a_switchover_and_all_other_commands_make_a_place_of_a_translation_by_one_rule(
+    known: Translation[TargetOffset] | None,
+) -> None:
+    source, target = ScriptedGroups("a", 10), ScriptedGroups("b", 0)
+    flow = replace(facts(source, target)._flow, policy="default")
+    maps = SimpleNamespace(maps=None, lock=None)
+    reader = GroupPlacesReader(flow, cast("ClusterAdmin", source), cast("ClusterAdmin", target), cast("MapStore", maps))
+    shown = None if known is None else TranslatedGroupOffset.of(COPY, known)
+    vars(reader.translator).update(translate_offset=lambda *_: shown, past_copies=lambda *_: 9)
+    groups = facts(source, target)
+    translator = SimpleNamespace(refresh=lambda: None, to_target=lambda *_: known, past_copies=lambda *_: 9)
+    vars(groups)["_forward"] = translator
+    place = groups._went(P0, COPY, 10)
+    assert place == reader._translated(P0, SourceOffset(10))
+    assert place.past == (9 if known is not None and not known.exact and known.by != "start" else None)
+
+
 def reports(seen: MovedGroups) -> tuple[Any, ...]:
     """The result of the only offset, its place, and the records that the group skips and repeats."""
     (row,) = group_data(seen, judge(seen), {})["groups"]["shop"]["offsets"]
