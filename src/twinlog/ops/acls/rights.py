@@ -453,14 +453,17 @@ COMMAND_ROWS = (
         follows,
         uses=("plan", "diff", "groups", "audit"),
     ),
-    RightRow(
-        "target",
-        "topic `mm2-twinlog-switchover.internal`",
-        (_READ,),
-        "groups that a switchover moved",
-        journal,
-        follows,
-        uses=("plan", "groups", "audit"),
+    *(
+        RightRow(
+            side,
+            "topic `mm2-twinlog-switchover.internal`",
+            (_READ,),
+            "groups that a switchover moved",
+            journal,
+            follows,
+            uses=("plan", "groups", "audit"),
+        )
+        for side in _SIDES
     ),
     *(
         RightRow(

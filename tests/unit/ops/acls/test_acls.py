@@ -58,7 +58,8 @@ def test_names_and_prefixes_of_the_file_become_names_and_prefixes_of_rights(tmp_
     topics = {(name, pattern) for kind, name, pattern, operation in here if (kind, operation) == ("TOPIC", "READ")}
     syncs = ("mm2-offset-syncs.west.internal", "LITERAL")
     wanted = {("orders", "LITERAL"), ("pay", "PREFIXED"), ("log.v", "PREFIXED"), ("heartbeats", "LITERAL")}
-    assert topics == {*wanted, syncs}
+    # A switchover back may have moved groups there.
+    assert topics == {*wanted, syncs, ("mm2-twinlog-switchover.internal", "LITERAL")}
     copies = {(name, pattern) for kind, name, pattern, operation in there if (kind, operation) == ("TOPIC", "READ")}
     assert {(f"east.{name}", pattern) for name, pattern in wanted} <= copies
     assert {(name, pattern) for kind, name, pattern, _ in here if kind == "GROUP"} == {
