@@ -5,17 +5,29 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
+from harness.virtual.cluster import VirtualCluster
+from harness.virtual.loop import VirtualLoop, virtual_loop
 from tests.unit.ops.switchover.machines import A_TO_B, PLANNED, machine
 from tests.unit.ops.switchover.scripted import P0, P1, Brokers, Kill, ScriptedWorld
+from tests.unit.worker.topics.test_topic_conflicts import flow
+from twinlog.kafka.admin.cluster import ClusterAdmin
+from twinlog.kafka.record.builder import encode_batch, record_body
+from twinlog.kafka.record.stamp import stamp
 from twinlog.mirror.groups.move_facts import GroupMove
 from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicName, TopicPartition
-from twinlog.ops.switchover.finished_moves import group_moves, group_returns
-from twinlog.ops.switchover.journal import JournalEntries, JournalEntry, StepPhase, read_all_waves, read_entries
+from twinlog.ops.switchover.finished_moves import (
+    GroupMovesReader,
+    GroupReturnsReader,
+    group_moves,
+    group_returns,
+)
+from twinlog.ops.switchover.journal import TOPIC, JournalEntries, JournalEntry, StepPhase, read_all_waves, read_entries
 from twinlog.ops.switchover.model import SwitchoverDirection, SwitchoverState
 from twinlog.ops.switchover.rehearsal import rehearse
 from twinlog.ops.switchover.report import report
 from twinlog.ops.switchover.report_text import markdown
 from twinlog.ops.switchover.steps.group_step import MOVED
+from twinlog.settings.flow import ClientSettings
 
 SHOP = GroupId("shop")
 THERE = TopicPartition(TopicName("a.orders"), 0)
@@ -83,6 +95,25 @@ def test_a_way_back_tells_how_far_the_group_had_read_on_the_cluster_that_it_left
     assert entries.run is not None
     gone = replace(entries, run=replace(entries.run, state=SwitchoverState.RETURNED))
     assert group_returns(gone) == {}
+
+
+def test_a_journal_is_read_for_the_flow_that_ends_there_and_for_the_flow_that_begins_there() -> None:
+    brokers = done()
+    with virtual_loop(1) as loop:
+        cluster = VirtualCluster(loop, "b")
+        cluster.create(TOPIC)
+        batch = encode_batch([(0, record_body(key, value, ())) for key, value in brokers.records])
+        stamp(batch, -1, -1, -1)
+        cluster.log(TOPIC).append(bytes(batch))
+        admin = ClusterAdmin("b", ClientSettings(cluster.bootstrap), VirtualLoop(loop.world))
+        admin.connect()
+        there, back = flow("a", "b"), flow("b", "a")
+        entries = entries_of(brokers)
+        for _ in range(2):
+            assert GroupMovesReader(there, admin).read() == group_moves(entries)
+            assert GroupReturnsReader(back, admin).read() == group_returns(entries)
+        assert GroupMovesReader(back, admin).read() == GroupReturnsReader(there, admin).read() == {}
+        admin.close()
 
 
 def test_only_a_switchover_after_which_producers_may_write_to_the_target_has_moved_groups() -> None:
