@@ -70,8 +70,7 @@ class PartitionSyncs:
 
     def add(self, source: int, target: int) -> None:
         """Take the next sync."""
-        last = self.newest
-        if last is not None and (target < last.target or (target == last.target and source != last.source)):
+        if self._targets and target <= self._targets[-1] and (source, target) != (self._sources[-1], self._targets[-1]):
             # The remote topic was recreated: earlier syncs are of a deleted log.
             del self._sources[:], self._targets[:]
         self._sources.append(source)
@@ -81,6 +80,10 @@ class PartitionSyncs:
     def newest(self) -> OffsetPair | None:
         """The last sync."""
         return OffsetPair(self._sources[-1], self._targets[-1]) if self._sources else None
+
+    def drop_newest(self) -> None:
+        """Drop the last sync."""
+        del self._sources[-1:], self._targets[-1:]
 
     def thin_out(self) -> int:
         """Drop every second sync, keep the first and the last sync; returns the number of dropped syncs.

@@ -5,18 +5,20 @@ MirrorTranslation has the behaviour of Kafka's class OffsetSyncStore since 3.5 (
 
 from __future__ import annotations
 
+import struct
 import threading
 from abc import ABC, abstractmethod
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from twinlog.kafka.consumer.topic_reader import TopicReader
 from twinlog.mirror.offsets.sync_history import OffsetPair, PartitionPlaces, PartitionSyncs
 from twinlog.mirror.offsets.syncs import OffsetSync, decode_offset_sync
-from twinlog.mirror.records import INT32, INT64, string
+from twinlog.mirror.records import INT32, string
 from twinlog.model.types import SourceOffset, TargetOffset, TopicPartition
 
-VALUE_SIZE = 2 * INT64.size
+PAIR = struct.Struct(">qq")
+VALUE_SIZE = PAIR.size
 KEPT_APART = 4096
 """The most undecoded syncs of a partition; at this number they are decoded, and redundant syncs are forgotten."""
 
@@ -67,15 +69,19 @@ class SyncStore(ABC):
         self._take(string(partition.topic) + INT32.pack(partition.partition))
 
     def _take(self, key: bytes) -> None:
-        unread = self._unread.pop(key, b"")
-        for at in range(0, len(unread), VALUE_SIZE):
-            sync = decode_offset_sync(key, bytes(unread[at : at + VALUE_SIZE]))
-            if sync is not None and self._adds(sync):
-                self._add(sync)
+        unread = self._unread.pop(key, None)
+        first = None if unread is None else decode_offset_sync(key, bytes(unread[:VALUE_SIZE]))
+        if unread is None or first is None:
+            return
+        syncs = (
+            OffsetSync(first.topic, first.partition, SourceOffset(upstream), TargetOffset(downstream))
+            for upstream, downstream in PAIR.iter_unpack(unread)
+        )
+        self._add(first.source, filter(self._adds, syncs))
 
     @abstractmethod
-    def _add(self, sync: OffsetSync) -> None:
-        """Take the next sync of its partition."""
+    def _add(self, partition: TopicPartition, syncs: Iterable[OffsetSync]) -> None:
+        """Take the next syncs of a partition."""
 
 
 class MirrorSyncStore(SyncStore):
@@ -91,12 +97,13 @@ class MirrorSyncStore(SyncStore):
         self._decode_syncs(partition)
         return self._kept
 
-    def _add(self, sync: OffsetSync) -> None:
-        newest = self._kept.newest(sync.source)
-        if newest is not None and sync.downstream < newest.downstream:
-            # The remote topic was recreated. MirrorMaker 2 would still translate to offsets of the deleted topic.
-            self._kept.forget_partition(sync.source)
-        self._kept.add(sync)
+    def _add(self, partition: TopicPartition, syncs: Iterable[OffsetSync]) -> None:
+        for sync in syncs:
+            newest = self._kept.newest(partition)
+            if newest is not None and sync.downstream < newest.downstream:
+                # The remote topic was recreated. MirrorMaker 2 would still translate to offsets of the deleted topic.
+                self._kept.forget_partition(partition)
+            self._kept.add(sync)
 
 
 class PlaceStore(SyncStore):
@@ -124,14 +131,21 @@ class PlaceStore(SyncStore):
         self._decode_syncs(partition)
         return self._known[partition].newest
 
-    def _add(self, sync: OffsetSync) -> None:
-        known = self._known[sync.source]
-        before = len(known)
-        known.add(sync.upstream, sync.downstream)
-        self._places.pop(sync.source, None)
+    def _add(self, partition: TopicPartition, syncs: Iterable[OffsetSync]) -> None:
+        known = self._known[partition]
+        before, last = len(known), known.newest
+        while (newest := known.newest) is not None:
+            if self._adds(OffsetSync(*partition, SourceOffset(newest.source), TargetOffset(newest.target))):
+                break
+            # The flow wrote this sync before it stored the end of its copies: now a map covers the sync.
+            known.drop_newest()
+        for sync in syncs:
+            known.add(sync.upstream, sync.downstream)
+        if known.newest != last:
+            self._places.pop(partition, None)
         self._count += len(known) - before
-        if self._count > MOST_SYNCS:
-            self._count -= sum(one.thin_out() for one in self._known.values())
+        while self._count > MOST_SYNCS and (dropped := sum(one.thin_out() for one in self._known.values())):
+            self._count -= dropped
             self._places.clear()
 
 

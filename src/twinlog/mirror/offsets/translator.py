@@ -103,12 +103,17 @@ class Translator:
             return
         self._need_syncs = False
 
-    def _want_syncs(self, partition: TopicPartition, known: ExactMap | None) -> None:
-        """Read offset syncs if the maps lack an answer, or another program copied records after the end of a map."""
+    def _want_syncs(self, partition: TopicPartition, known: ExactMap | None) -> bool:
+        """Read offset syncs if the maps lack an answer, or another program copied records after the end of a map.
+
+        Returns whether that is so.
+        """
         if known is None or self._two_topics or self._stored.overtaken(partition, known):
             if not self.looked_at_syncs:
                 self.read_syncs()
             self._need_syncs = True
+            return True
+        return False
 
     def _adds(self, sync: OffsetSync) -> bool:
         """Whether a sync adds to the map: only these syncs may use the 64 places of a partition."""
@@ -183,7 +188,8 @@ class Translator:
             found = None if known is None else way.by_map(known, offset)
             if found is not None and found.exact:
                 return Translation(found.offset, True)
-        self._want_syncs(partition, None if found is None else known)
+        if not self._want_syncs(partition, None if found is None else known) and found is not None:
+            return Translation(found.offset, False)
         by_syncs = way.by_syncs(self._places(partition), offset)
         with self._lock:
             newest = self._syncs.newest(partition)

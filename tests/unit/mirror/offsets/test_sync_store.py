@@ -102,6 +102,21 @@ def test_very_many_syncs_are_thinned_out(monkeypatch: pytest.MonkeyPatch) -> Non
     assert (first.least, last.least) == (1, 9_991)
 
 
+def test_syncs_of_the_flow_itself_stay_only_until_a_map_covers_them() -> None:
+    end = 100
+    reader = Reader()
+    found = PlaceStore(reader, lambda one: not 100 <= one.upstream < end, threading.Lock())  # type: ignore[arg-type]
+    for one in (sync(0, 0, 0), sync(0, 50, 50)):
+        reader.news.append((one.key, one.value))
+    for number in range(100, 200):
+        reader.news.append((sync(0, number, number).key, sync(0, number, number).value))
+        found.read()
+        # The end of the copies is stored a moment later.
+        assert found.newest(PARTS[0]) == (number, number)
+        end = number + 1
+    assert len(found.find_places(PARTS[0])[0]) == 3
+
+
 RECORDED = Path(__file__).parents[3] / "recorded" / "translations.jsonl"
 ROWS = [row for row in map(json.loads, RECORDED.read_text("utf-8").splitlines()) if row["kind"] == "store"]
 PART = TopicPartition(TopicName("orders"), 3)

@@ -118,6 +118,19 @@ def test_a_group_that_comes_back_from_the_second_copies_skips_no_record() -> Non
                 assert back is None or back.offset <= offset
 
 
+def test_a_group_after_the_end_of_the_copies_needs_no_offset_syncs() -> None:
+    with world() as here, translating(here) as (translator, _):
+        here.begin()
+        here.feed(VALUES)
+        here.until(lambda: copied_up_to(here, len(VALUES)))
+        # The flow writes a sync before the end of its copies is stored.
+        write_syncs(here, [(7, 7)])
+        translator.read_syncs()
+        assert translated(translator, 9) == Translation(TargetOffset(8), False, "syncs")
+        translator.refresh()
+        assert translated(translator, 9) == Translation(TargetOffset(6), False)
+
+
 def test_offset_syncs_of_an_earlier_source_topic_translate_nothing() -> None:
     with world() as here, translating(here) as (translator, _):
         here.feed(VALUES)
