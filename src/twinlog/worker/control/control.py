@@ -52,9 +52,11 @@ log = logging.getLogger(__name__)
 EVERY_S = 2.0
 """Seconds between two reads of the control topic."""
 
-LAG_S = 30.0
+LAG_REST = 4
+"""The paused lag is measured at each turn, and after a rest of so many times the duration of the last measurement."""
+
 FORGET_S = 600.0
-"""Seconds between two measurements of the paused lag (LAG_S), and between removals of old commands (FORGET_S)."""
+"""Seconds between removals of old commands."""
 
 HIDDEN_S = 60.0
 """Seconds between two searches for a control topic that is hidden from the login."""
@@ -188,7 +190,7 @@ class TopicControl:
         now = self._clock.monotonic()
         if self._paused and now >= self._lag_at:
             self._look_how_far()
-            self._lag_at = now + LAG_S
+            self._lag_at = now + LAG_REST * (self._clock.monotonic() - now)
         if pending:
             self._changed()
         if now >= self._forget_at:
@@ -347,12 +349,16 @@ class TopicControl:
             self._paused = paused
 
     def _look_how_far(self) -> None:
-        """Read the lag of paused partitions."""
+        """Read the lag of paused partitions; a failed read leaves the lag unknown. Raises ClusterError."""
         paused = self._paused
-        stored = self._positions.read(paused)
         committed = self._settings.consumer.isolation_level == "read_committed"
-        ends = self._source.offsets(paused, latest=True, read_committed=committed)
-        starts = self._source.offsets([part for part in paused if part not in stored], latest=False)
+        try:
+            stored = self._positions.read(paused)
+            ends = self._source.offsets(paused, latest=True, read_committed=committed)
+            starts = self._source.offsets([part for part in paused if part not in stored], latest=False)
+        except ClusterError:
+            self._status.paused.set_lags({})
+            raise
         begins = starts | {part: position.next_source for part, position in stored.items()}
         self._status.paused.set_lags(
             {part: max(0, ends[part] - begins[part]) for part in paused if part in ends and part in begins}

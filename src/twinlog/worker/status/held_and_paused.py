@@ -237,18 +237,22 @@ class PausedTopic:
 
 
 class PausedPartitions:
-    """The partitions that are paused now; another thread may read while a single thread writes."""
+    """The partitions that are paused now, for any thread."""
 
     def __init__(self) -> None:
+        self._changing = threading.Lock()
+        """A flow's thread sets partitions, while the thread of its commands sets lags; readers see a whole mapping."""
         self._lags: Mapping[TopicPartition, int | None] = {}
 
     def set_partitions(self, partitions: Set[TopicPartition]) -> None:
         """Pause exactly these partitions from now on."""
-        self._lags = {part: self._lags.get(part) for part in partitions}
+        with self._changing:
+            self._lags = {part: self._lags.get(part) for part in partitions}
 
     def set_lags(self, lags: Mapping[TopicPartition, int]) -> None:
         """Store the lags of paused partitions; the lag of every other paused partition is unknown from now on."""
-        self._lags = {part: lags.get(part) for part in self._lags}
+        with self._changing:
+            self._lags = {part: lags.get(part) for part in self._lags}
 
     def __len__(self) -> int:
         return len(self._lags)

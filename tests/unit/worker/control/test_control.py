@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 
 from harness.virtual.clock import VirtualClock
+from harness.virtual.requests import LIST_OFFSETS
 from tests.unit.worker.control.controlling import EARLIEST, LATEST, PARTS, TOPIC, Scene, scene
 from twinlog.errors import ClusterError, OptionError, RefusedError
 from twinlog.flow_levels import FlowLevels, FlowLogLevel
 from twinlog.kafka.producer.topic_writer import TopicWriter
+from twinlog.kafka.protocol.error_codes import Code
 from twinlog.mirror.offsets.positions import Writer
 from twinlog.mirror.offsets.segments import SegmentWriter, segments_topic
 from twinlog.model.held import HeldPartition
@@ -59,6 +61,38 @@ def test_what_is_paused_is_not_planned_and_what_waits_there_is_known(here: Scene
     process.control.poll_withheld()
     assert process.planned == set(PARTS[1:])
     assert len(here.stored()) == 3
+
+
+def test_the_lag_of_a_paused_partition_grows_with_its_source(here: Scene) -> None:
+    process, clock = here.process(), here.connect().clock
+    here.ask(TopicVerb.PAUSE, "t", partitions=(1,))
+    process.control.run_commands()
+    assert process.status.paused.lag == 0
+    for lag in (4, 8, 12):
+        here.write(1, 4)
+        clock.sleep(module.EVERY_S)
+        process.control.run_commands()
+        assert process.status.paused.lag == lag
+
+
+def test_the_lag_of_a_paused_partition_is_unknown_while_its_end_is_hidden(here: Scene) -> None:
+    process, clock = here.process(), here.connect().clock
+    here.ask(TopicVerb.PAUSE, "t", partitions=(1,))
+    process.control.run_commands()
+    assert process.status.paused.lag == 0
+    clock.sleep(module.EVERY_S)
+    here.source.codes(LIST_OFFSETS, TOPIC, Code.TOPIC_AUTHORIZATION_FAILED, partition=1)
+    with pytest.raises(RefusedError):
+        process.control.run_commands()
+    assert process.status.paused.lag is None
+    process.control.run_commands()
+    assert process.status.paused.lag == 0
+    clock.sleep(module.EVERY_S)
+    for node in here.source.nodes:
+        here.source.stop(node)
+    with pytest.raises(ClusterError):
+        process.control.run_commands()
+    assert process.status.paused.lag is None
 
 
 @pytest.mark.parametrize("verb", [TopicVerb.PAUSE, TopicVerb.RESUME])
