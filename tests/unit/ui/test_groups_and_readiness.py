@@ -80,6 +80,7 @@ def test_the_answer_is_that_of_the_rehearsal(browser: Browser, sources: FakeSour
         "State of the flow",
         "Records to copy",
         "Held partitions",
+        "Paused partitions",
         "Missing remote topics",
         "Proof of equality",
         "Heartbeats",

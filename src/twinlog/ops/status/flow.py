@@ -86,6 +86,18 @@ class FlowSnapshot:
         return None if None in sizes else sum(size for size in sizes if size is not None)
 
     @property
+    def uncopied(self) -> int | None:
+        """The source offsets without a copy, with those of paused partitions; None when unknown, as for topics that
+        lack a remote topic or a right."""
+        report = self.report
+        if self.lag is None or self.unknown or report is None:
+            return None if self.unknown else self.lag
+        hidden = any(reason == "missing right" for reason, _ in report.held_by_reason)
+        if report.missing or hidden or (report.paused and report.paused_lag is None):
+            return None
+        return self.lag + (report.paused_lag or 0)
+
+    @property
     def report(self) -> DriverReport | None:
         """The report of the process that runs the flow now."""
         return self.facts.running

@@ -73,7 +73,7 @@ class ReadinessPage:
 def _answer(flow: LiveFlow, seen: Rehearsal | None, trouble: str | None, *, stale: bool) -> dict[str, Any]:
     """The answer with its obstacles; a stale answer, and an answer whose repetition failed, count as unknown."""
     state = _state_of_now(flow)
-    loss = None if state is None or state.unknown else state.lag
+    loss = None if state is None else state.uncopied
     found: dict[str, Any] = {
         "ready": UNKNOWN,
         "trouble": trouble,
@@ -125,6 +125,7 @@ def _checks(flow: LiveFlow, *, follows: bool) -> list[dict[str, Any]]:
         holds = seen.held_report
         held = None if holds is None else holds.held
         found.append(_counted_check("Held partitions", held, "partition", at_ms))
+        found.append(_paused_check(seen, at_ms))
         missing = None if seen.report is None else seen.report.missing
         found.append(_counted_check("Missing remote topics", missing, "topic", at_ms))
         found += _proof_checks(flow, seen, at_ms)
@@ -154,6 +155,16 @@ def _proof_checks(flow: LiveFlow, seen: FlowSnapshot, at_ms: int | None) -> list
 def _state_of_now(flow: LiveFlow) -> FlowSnapshot | None:
     """The state by the newest reading; None if that reading failed, or is stale."""
     return None if flow.state.reading.trouble or flow.state.is_stale else flow.state.reading.value
+
+
+def _paused_check(seen: FlowSnapshot, at_ms: int | None) -> dict[str, Any]:
+    """The check of paused partitions, as of the rehearsal: only a paused partition with records to copy is bad."""
+    report = seen.report
+    if report is None or not report.paused:
+        return _counted_check("Paused partitions", None if report is None else 0, "partition", at_ms)
+    lag = "an unknown number of records" if report.paused_lag is None else counted(report.paused_lag, "record")
+    good = None if report.paused_lag is None else report.paused_lag == 0
+    return _check("Paused partitions", good, f"{counted(report.paused, 'partition')}, {lag} to copy", at_ms)
 
 
 def _counted_check(name: str, count: int | None, thing: str, at_ms: int | None) -> dict[str, Any]:
