@@ -14,7 +14,7 @@ from tests.source_log import SourceLog
 from twinlog.batches.prepare import prepare
 from twinlog.errors import TwinlogError
 from twinlog.kafka.producer.appends import CopyRules
-from twinlog.kafka.producer.proof import EMPTY_CHAIN, Element, block_crc, element_of, extend_chain
+from twinlog.kafka.producer.proof import EMPTY_CHAIN, Element, block_crc, element_of, extend_chain, identify_append
 from twinlog.kafka.record.batch import (
     CRC,
     CRC_START,
@@ -25,6 +25,8 @@ from twinlog.kafka.record.batch import (
     checksum_of,
     scan,
 )
+from twinlog.kafka.record.builder import encode_batch, record_body
+from twinlog.kafka.record.compression import NONE
 from twinlog.kafka.record.stamp import stamp
 from twinlog.model.types import SourceOffset
 
@@ -68,6 +70,30 @@ def test_all_appends_keep_their_elements_in_a_log(log: SourceLog, how: CopyRules
         stored = memoryview(bytearray(append.data))
         as_a_broker(stored)
         assert element_of(stored) == element
+
+
+@given(logs(), rules)
+def test_a_checksum_made_once_is_that_of_the_stamped_bytes(log: SourceLog, how: CopyRules) -> None:
+    begin = SourceOffset(0)
+    try:
+        ours, theirs = (prepare(log.fetch(), begin, how, log.aborted()).appends for _ in range(2))
+    except TwinlogError:
+        return
+    for number, (identified, plain) in enumerate(zip(ours, theirs, strict=True)):
+        assert identify_append(identified.data) == element_of(plain.data)
+        for append in (identified, plain):
+            stamp(append.data, 4_000, 3, number, transactional=bool(number % 2))
+        assert bytes(identified.data) == bytes(plain.data)
+
+
+@given(st.lists(st.binary(max_size=50), min_size=1, max_size=3), st.integers(0, 10**6))
+def test_a_bit_that_changes_after_the_identification_spoils_the_checksum(values: list[bytes], place: int) -> None:
+    built = encode_batch([(1, record_body(None, value)) for value in values], NONE)
+    identify_append(built)
+    bit = place % ((len(built) - HEADER_SIZE) * 8)
+    built[HEADER_SIZE + bit // 8] ^= 1 << bit % 8
+    stamp(built, 4_000, 3, 0)
+    assert checksum_of(memoryview(built)[CRC_START:]) != int.from_bytes(built[CRC], "big")
 
 
 def as_a_broker(batch: memoryview) -> None:

@@ -49,6 +49,7 @@ from twinlog.copier.transactions.open_transaction import TransactionPartitions
 from twinlog.copier.transactions.transactions import TransactionalProducer, Transactions, own_id
 from twinlog.errors import TwinlogError
 from twinlog.kafka.client import ClusterClient
+from twinlog.kafka.consumer.fetch_pace import FetchPacer
 from twinlog.kafka.consumer.partition_reader import SourceReader
 from twinlog.kafka.fetch_session import Fetched
 from twinlog.kafka.net.loop import Loop
@@ -108,7 +109,7 @@ class Copier:
             *(loop, self.source, settings.consumer, self.partitions, self.memory),
             deliver=self._deliver,
             lost=context.report_lost,
-            linger_ms=settings.producer.linger_ms,
+            pacer=lambda: FetchPacer(settings.producer.linger_ms),
         )
         self._appender = self._make_appender(allowed)
         self._transform = CopierTransform(context)

@@ -5,14 +5,16 @@ from __future__ import annotations
 import random
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 from tests.source_log import New, SourceLog
 from twinlog.arrow import decode as module
-from twinlog.arrow.arrays import LOCK_STEP_FROM, schema
+from twinlog.arrow.arrays import LOCK_STEP_FROM, find_starts, schema
 from twinlog.arrow.decode import RowRules, decode
 from twinlog.errors import CopyError
+from twinlog.kafka.record.batch import HEADER_SIZE, scan
 from twinlog.kafka.record.builder import encode_batch
 from twinlog.kafka.record.varint import encode_varint
 from twinlog.model.types import TopicName, TopicPartition
@@ -54,6 +56,20 @@ def test_lengths_of_every_size_take_the_fast_way(batches: int, codec: str, chanc
     assert [key for batch in found.batches for key in batch.column("key").to_pylist()] == [
         record.key for record in log.visible()
     ]
+
+
+def test_batches_in_step_have_the_places_of_batches_alone(chance: random.Random) -> None:
+    """Batches of all sizes, with records of up to three bytes of length."""
+    log = SourceLog()
+    for _ in range(LOCK_STEP_FROM * 6):
+        log.batch([New(NOW, chance.randbytes(chance.choice([0, 60, 9_000]))) for _ in range(chance.randint(1, 9))])
+    fetched = log.fetch()
+    array = np.frombuffer(fetched, dtype=np.uint8)
+    batches = [([one.start + HEADER_SIZE], [one.end], [one.record_count]) for one in scan(fetched)]
+    begins, ends, counts = ([one[field][0] for one in batches] for field in range(3))
+    assert sum(counts) >= LOCK_STEP_FROM * max(counts)
+    alone = [place for one in batches for place in find_starts(fetched, array, *one).tolist()]
+    assert find_starts(fetched, array, begins, ends, counts).tolist() == alone
 
 
 @pytest.mark.usefixtures("only_fast")

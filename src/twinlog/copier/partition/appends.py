@@ -39,7 +39,7 @@ from twinlog.kafka.producer.append_queue import MAX_WINDOW, AppendQueue, Produce
 from twinlog.kafka.producer.appender import TargetAppender
 from twinlog.kafka.producer.appends import Append, PreparedFetch
 from twinlog.kafka.producer.produce_errors import SentAppend
-from twinlog.kafka.producer.proof import element_of
+from twinlog.kafka.producer.proof import identify_append
 from twinlog.mirror.offsets.exact_map import CopiedRun
 from twinlog.mirror.offsets.positions import Position
 from twinlog.model.types import SourceOffset, TargetOffset
@@ -368,7 +368,7 @@ class PartitionAppends:
                 state.fail_partition(naming(error, state.source, state.remote))
                 return False
         for part in parts:
-            part.element = None if append.element is None else element_of(part.data)
+            part.element = None if append.element is None else identify_append(part.data)
         return True
 
     def overdue(self, now: float) -> TwinlogError | None:

@@ -43,7 +43,7 @@ from twinlog.errors import (
 )
 from twinlog.kafka.producer.append_queue import AppendQueue, ProducerIdentity
 from twinlog.kafka.producer.appends import Append, CopyRules, Prepare, PreparedFetch
-from twinlog.kafka.producer.proof import element_of
+from twinlog.kafka.producer.proof import identify_append
 from twinlog.kafka.protocol.fetch import FetchPosition, PartitionResponse
 from twinlog.kafka.record.batch import read_last_batch, timestamp_at
 from twinlog.lease.messages import Grant
@@ -410,7 +410,7 @@ class PartitionCopy:
         """
         for append in appends:
             if append.step is None:
-                append.element = element_of(append.data)
+                append.element = identify_append(append.data)
 
     def _check_built(self, appends: Sequence[Append], fetched: PartitionResponse) -> None:
         """Compare built batches with the answer that they were built from. Raises DifferenceError."""

@@ -25,6 +25,7 @@ from twinlog.copier.proof.notes import Note, PartitionProof
 from twinlog.errors import ClusterError, CorruptBatchError, RefusedError, TwinlogError
 from twinlog.kafka.admin.topics import describe_configs
 from twinlog.kafka.client import ClusterClient
+from twinlog.kafka.consumer.fetch_pace import EvenPacer
 from twinlog.kafka.consumer.leader_fetch import LeaderFetch
 from twinlog.kafka.consumer.partition_reader import Memory, SourceReader
 from twinlog.kafka.fetch_session import Fetched
@@ -49,10 +50,10 @@ LOOK_S = 0.25
 AGAIN_S = 0.5
 """The pause before a suspicion is looked into again."""
 
-LINGER_MS = 60
-"""Batches wait for each other, for a part of this time: the prover would read each append by itself."""
+PAUSE_S = 0.1
+"""Appends wait for each other for this time: the prover would read each append by itself."""
 
-LARGE_BYTES = 512 << 10
+LARGE_BYTES = 4 << 20
 """After so many bytes the prover reads on at once: it must read as fast as the copier appends."""
 
 MOST_UNREADABLE = 3
@@ -135,8 +136,7 @@ class Prover:
             memory_of(self._target.frames),
             deliver=self._deliver,
             lost=self._lost,
-            linger_ms=LINGER_MS,
-            large_bytes=LARGE_BYTES,
+            pacer=lambda: EvenPacer(PAUSE_S, LARGE_BYTES),
         )
 
     async def run(self) -> None:

@@ -7,6 +7,7 @@ producers wait for the same reason, `linger.ms` (KIP-1030).
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Protocol
 
 from twinlog.clock import LONG_AGO
 from twinlog.kafka.record.batch import next_start
@@ -60,20 +61,43 @@ LARGE_BYTES = 32 << 10
 """After an answer of so many bytes the next fetch follows at once: its records share their requests already."""
 
 
-class FetchPacer:
-    """The pauses of the reader of a broker, by the latest batches; an answer of `large_bytes` has no pause after it."""
+class Pacer(Protocol):
+    """The pauses of the reader of a broker."""
 
-    __slots__ = ("_batches", "_large_bytes", "_pause_s", "_since", "_worth")
+    def pause_s(self, answers: Iterable[memoryview], now: float) -> float:
+        """The seconds to wait before the next fetch, after answers that came `now` (monotonic seconds); usually 0."""
 
-    def __init__(self, linger_ms: int, large_bytes: int = LARGE_BYTES) -> None:
+
+class EvenPacer:
+    """The same pause after each answer with records of less than `large_bytes`.
+
+    For a reader that may be late: large answers cost the reader and the broker less than many small answers.
+    """
+
+    __slots__ = ("_large_bytes", "_pause_s")
+
+    def __init__(self, pause_s: float, large_bytes: int) -> None:
+        self._pause_s = pause_s
         self._large_bytes = large_bytes
+
+    def pause_s(self, answers: Iterable[memoryview], now: float) -> float:
+        """As `Pacer.pause_s`."""
+        return self._pause_s if 0 < sum(map(len, answers)) < self._large_bytes else 0.0
+
+
+class FetchPacer:
+    """The pauses of the reader of a broker, by the latest batches; a large answer has no pause after it."""
+
+    __slots__ = ("_batches", "_pause_s", "_since", "_worth")
+
+    def __init__(self, linger_ms: int) -> None:
         self._pause_s = min(linger_ms / 1000 * LINGER_SHARE, MOST_S)
         self._batches = 0
         self._since = LONG_AGO
         self._worth = False
 
     def pause_s(self, answers: Iterable[memoryview], now: float) -> float:
-        """The seconds to wait before the next fetch, after answers that came `now` (monotonic seconds); usually 0.
+        """As `Pacer.pause_s`.
 
         The reader waits if another batch is expected during the pause.
         """
@@ -82,7 +106,7 @@ class FetchPacer:
         size = 0
         for records in answers:
             size += len(records)
-            if size >= self._large_bytes:
+            if size >= LARGE_BYTES:
                 self._batches, self._since, self._worth = 0, now, False
                 return 0.0
             self._batches += count_batches(records)

@@ -5,13 +5,13 @@ A partition is read from its leader, or from a replica in our rack that the lead
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any, NamedTuple, Protocol
 
 from twinlog.clock import LONG_AGO
 from twinlog.errors import RefusedError, TwinlogError
 from twinlog.kafka.client import ClusterClient
-from twinlog.kafka.consumer.fetch_pace import LARGE_BYTES, FetchPacer, FetchSize
+from twinlog.kafka.consumer.fetch_pace import FULL, MOST_S, FetchPacer, FetchSize, Pacer
 from twinlog.kafka.consumer.nearest import NearestReplicas
 from twinlog.kafka.fetch_session import Fetched, FetchSession
 from twinlog.kafka.net.loop import Loop, Signal
@@ -107,8 +107,7 @@ class SourceReader:
     """Reads every partition in `cursors` and hands each answer to `deliver(asked position, fetched)`.
 
     `lost(error)` is called when the cluster refuses for good; after any other error the reader tries again for ever.
-    Single records that come fast wait for each other, for a part of `linger_ms`, in answers of less than `large_bytes`
-    (see `FetchPacer`).
+    `pacer()` makes the pauses between the fetches from a broker; by default there are none.
     """
 
     def __init__(
@@ -120,12 +119,10 @@ class SourceReader:
         memory: Memory,
         deliver: Callable[[FetchPosition, Fetched], None],
         lost: Callable[[TwinlogError], None],
-        linger_ms: int = 0,
-        large_bytes: int = LARGE_BYTES,
+        pacer: Callable[[], Pacer] = lambda: FetchPacer(0),
     ) -> None:
         self._loop = loop
-        self._linger_ms = linger_ms
-        self._large_bytes = large_bytes
+        self._pacer = pacer
         self._now = loop.clock.monotonic
         self._client = client
         self._settings = settings
@@ -214,7 +211,7 @@ class SourceReader:
         settings = self._settings
         session = FetchSession(self._client, node, read_committed=settings.isolation_level == "read_committed")
         backoff = Backoff.of(settings.client)
-        pace = FetchPacer(self._linger_ms, self._large_bytes)
+        pace = self._pacer()
         empty = 0
         most_ms = max(LEAST_WAIT_MS, settings.fetch_max_wait_ms)
         ahead: _FetchAhead | None = None
@@ -258,6 +255,8 @@ class SourceReader:
                 asked = min(most_bytes, poll.size.bytes)
                 poll.size.record_answer(received, asked, elapsed_s, self._client.round_trip_s)
             pause_s = pace.pause_s((fetched.answer.records for fetched in answers), self._now())
+            if pause_s and _are_full(answers, received, most_bytes, poll.size.bytes):
+                pause_s = 0.0
             asked_for = {one.partition: at for one in answers if (at := poll.wanted.get(one.partition)) is not None}
             ahead = self._ask_ahead(session, node, poll, answers, most_ms)
             if ahead is not None:
@@ -268,10 +267,12 @@ class SourceReader:
             answers.clear()
             if accepted:
                 backoff.reset_failures()
-                # A round trip to a far broker is a longer pause.
-                if pause_s and not self._client.far:
+                short = pause_s <= MOST_S
+                # A round trip to a far broker is longer than a short pause.
+                if pause_s and not (short and self._client.far):
                     # Answers of other brokers must not wait for the pause of this broker.
-                    await (self._loop.rest if len(self._polls) == 1 else self._loop.sleep)(pause_s)
+                    rests = short and len(self._polls) == 1
+                    await (self._loop.rest if rests else self._loop.sleep)(pause_s)
             else:
                 self.refresh()
                 await self._loop.sleep(backoff.count_failure())
@@ -429,6 +430,12 @@ class SourceReader:
                 poll.wanted[partition] = self._at_leader(partition, position, poll.size.bytes)
             held_back = where == node and position is None and cursor is not None and cursor.held_back
             poll.hold_back(partition, held_back)
+
+
+def _are_full(answers: Sequence[Fetched], received: int, most_bytes: int, partition_bytes: int) -> bool:
+    """Whether answers reach some limit in bytes: the next answers would be no larger after a pause."""
+    full = any(len(one.answer.records) >= FULL * partition_bytes for one in answers)
+    return full or received >= FULL * most_bytes
 
 
 def _has_backlog(answer: PartitionResponse, position: int, *, read_committed: bool) -> bool:

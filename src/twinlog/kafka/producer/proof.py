@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from google_crc32c import value
 
-from twinlog.kafka.record.batch import CODEC_MASK, CRC_START, HEADER, HEADER_SIZE, LOG_OVERHEAD, checksum_of
+from twinlog.kafka.record.batch import CODEC_MASK, CRC, CRC_START, HEADER, HEADER_SIZE, LOG_OVERHEAD, checksum_of
 from twinlog.kafka.record.stamp import past_zeros
 
 _PLACED = Struct(">qiiBqI")
@@ -59,6 +59,20 @@ def element_of(data: bytearray | memoryview, start: int = 0) -> Element:
     else:
         crc = checksum_of(view[HEADER_SIZE:])
     return Element(header[12], length, header[5] & CODEC_MASK, header[7], crc)
+
+
+def identify_append(data: bytearray | memoryview) -> Element:
+    """The element of a batch that is to be appended; a batch that was made here gets its checksum, too.
+
+    `stamp` corrects this checksum, as the checksum of a batch of the source: the records are read once, and a later
+    fault of this machine's memory is found by the target's broker.
+    """
+    found = element_of(data)
+    if not any(data[CRC]):
+        view = memoryview(data)
+        crc = block_crc(found.crc, bytes(view[CRC_START:HEADER_SIZE]), len(view) - HEADER_SIZE)
+        view[CRC] = crc.to_bytes(4, "big")
+    return found
 
 
 def extend_chain(chain: bytes, part: bytes) -> bytes:

@@ -6,7 +6,7 @@ import pytest
 
 from tests.source_log import New, SourceLog
 from tests.unit.copier.copied import TOPIC, World, world
-from twinlog.kafka.consumer.fetch_pace import LINGER_SHARE, MOST_S, FetchPacer, count_batches
+from twinlog.kafka.consumer.fetch_pace import LINGER_SHARE, MOST_S, EvenPacer, FetchPacer, count_batches
 
 FETCH, PRODUCE = 1, 0
 PAUSE_S = 0.005 * LINGER_SHARE
@@ -52,13 +52,17 @@ def test_large_answers_and_empty_ones_are_followed_by_a_fetch_at_once() -> None:
     pace = FetchPacer(5)
     assert paused(pace, every_s=0.0005)
     assert pace.pause_s([answer(40, 1_000)], 200.0) == 0.0
-    patient = FetchPacer(5, large_bytes=60_000)
-    assert paused(patient, every_s=0.0005)
     assert pace.pause_s([answer(20, 1_000)], 201.0) == 0.0
-    assert patient.pause_s([answer(40, 1_000)], 100.1) == PAUSE_S
-    assert patient.pause_s([answer(70, 1_000)], 100.101) == 0.0
     assert paused(pace, every_s=0.0005, begin=201.0)
     assert pace.pause_s([], 202.0) == 0.0
+
+
+def test_a_reader_that_may_be_late_waits_after_each_answer_that_is_not_large() -> None:
+    pace = EvenPacer(0.1, large_bytes=60_000)
+    assert pace.pause_s([answer()], 100.0) == 0.1
+    assert pace.pause_s([answer(20, 1_000), answer(20, 1_000)], 200.0) == 0.1
+    assert pace.pause_s([answer(40, 1_000), answer(30, 1_000)], 200.0) == 0.0
+    assert pace.pause_s([], 200.1) == pace.pause_s([memoryview(b"")], 200.1) == 0.0
 
 
 def test_a_record_after_a_rest_is_not_followed_by_a_pause() -> None:
