@@ -14,7 +14,15 @@ from tests.source_log import SourceLog
 from twinlog.batches.prepare import prepare
 from twinlog.errors import TwinlogError
 from twinlog.kafka.producer.appends import CopyRules
-from twinlog.kafka.producer.proof import EMPTY_CHAIN, Element, block_crc, element_of, extend_chain, identify_append
+from twinlog.kafka.producer.proof import (
+    EMPTY_CHAIN,
+    Element,
+    block_crc,
+    checked_element,
+    element_of,
+    extend_chain,
+    identify_append,
+)
 from twinlog.kafka.record.batch import (
     CRC,
     CRC_START,
@@ -115,6 +123,22 @@ def test_a_changed_bit_changes_the_element(some: Any, codec: str, place: int) ->
     fetched[HEADER_SIZE + bit // 8] ^= 1 << bit % 8
     fetched[CRC] = checksum_of(fetched[CRC_START:]).to_bytes(4, "big")
     assert element_of(fetched) != before
+
+
+@given(st.lists(records, min_size=1, max_size=3), codecs, st.integers(0, 10**6))
+def test_an_element_is_read_from_whole_batches_alone(some: Any, codec: str, place: int) -> None:
+    log = SourceLog(0)
+    log.batch(some, codec=codec)
+    fetched = log.fetch()
+    (batch,) = scan(fetched)
+    assert checked_element(fetched, batch) == element_of(fetched)
+    bit = place % ((len(fetched) - CRC_START) * 8)
+    fetched[CRC_START + bit // 8] ^= 1 << bit % 8
+    assert checked_element(fetched, batch) is None
+    fetched[CRC_START + bit // 8] ^= 1 << bit % 8
+    fetched[CRC.start] ^= 1
+    (batch,) = scan(fetched)
+    assert checked_element(fetched, batch) is None
 
 
 def test_a_chain_has_the_order_and_the_places() -> None:

@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 from twinlog.copier.proof.notes import Note, PartitionProof, Proven
 from twinlog.errors import CorruptBatchError, DifferenceError
-from twinlog.kafka.producer.proof import EMPTY_CHAIN, Element, element_of, extend_chain
+from twinlog.kafka.producer.proof import EMPTY_CHAIN, Element, checked_element, extend_chain
 from twinlog.kafka.protocol.fetch import FetchPosition, PartitionResponse
-from twinlog.kafka.record.batch import AbortedFilter, Batch, check_crc, read_batch
+from twinlog.kafka.record.batch import AbortedFilter, Batch, read_batch
 from twinlog.kafka.record.records import is_abort_marker
 from twinlog.lease.progress import DifferenceKind
 from twinlog.model.types import SourceOffset, TargetOffset, TopicPartition
@@ -94,21 +94,15 @@ def read_stored(records: memoryview, aborted: Sequence[tuple[int, int]], positio
                 continue
             position = TargetOffset(last_offset + 1)
             if not gone and batch.record_count:
-                found.append(_stored(records, batch, now))
+                found.append(_stored(records, batch, last_offset, now))
     except CorruptBatchError:
         return LogPart(found, position, unreadable=True)
     return LogPart(found, position, unreadable=False)
 
 
-def _stored(records: memoryview, batch: Batch, now: float) -> RemoteBatch:
-    element: Element | None = None
-    try:
-        check_crc(records, batch)
-    except CorruptBatchError:
-        pass
-    else:
-        element = element_of(records, batch.start) if batch.magic == 2 else None
-    base, end = TargetOffset(batch.base_offset), TargetOffset(batch.last_offset + 1)
+def _stored(records: memoryview, batch: Batch, last_offset: int, now: float) -> RemoteBatch:
+    element = checked_element(records, batch) if batch.magic == 2 else None
+    base, end = TargetOffset(batch.base_offset), TargetOffset(last_offset + 1)
     return RemoteBatch(base, end, batch.record_count, element, batch.producer_id, now)
 
 

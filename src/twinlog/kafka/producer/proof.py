@@ -17,7 +17,16 @@ from typing import NamedTuple
 
 from google_crc32c import value
 
-from twinlog.kafka.record.batch import CODEC_MASK, CRC, CRC_START, HEADER, HEADER_SIZE, LOG_OVERHEAD, checksum_of
+from twinlog.kafka.record.batch import (
+    CODEC_MASK,
+    CRC,
+    CRC_START,
+    HEADER,
+    HEADER_SIZE,
+    LOG_OVERHEAD,
+    Batch,
+    checksum_of,
+)
 from twinlog.kafka.record.stamp import past_zeros
 
 _PLACED = Struct(">qiiBqI")
@@ -59,6 +68,15 @@ def element_of(data: bytearray | memoryview, start: int = 0) -> Element:
     else:
         crc = checksum_of(view[HEADER_SIZE:])
     return Element(header[12], length, header[5] & CODEC_MASK, header[7], crc)
+
+
+def checked_element(buffer: memoryview, batch: Batch) -> Element | None:
+    """The element of a batch of format 2 in the bytes of a fetch; None if its checksum is wrong."""
+    block = batch.start + HEADER_SIZE
+    crc = checksum_of(buffer[block : batch.end])
+    if block_crc(crc, bytes(buffer[batch.start + CRC_START : block]), batch.end - block) != batch.crc:
+        return None
+    return Element(batch.record_count, batch.length, batch.attributes & CODEC_MASK, batch.base_timestamp, crc)
 
 
 def identify_append(data: bytearray | memoryview) -> Element:
