@@ -107,7 +107,7 @@ class SourceReader:
     """Reads every partition in `cursors` and hands each answer to `deliver(asked position, fetched)`.
 
     `lost(error)` is called when the cluster refuses for good; after any other error the reader tries again for ever.
-    `pacer()` makes the pauses between the fetches from a broker; by default there are none.
+    `pacer()` makes the pauses between the fetches from a broker. By default the reader fetches at once.
     """
 
     def __init__(
@@ -433,7 +433,7 @@ class SourceReader:
 
 
 def _are_full(answers: Sequence[Fetched], received: int, most_bytes: int, partition_bytes: int) -> bool:
-    """Whether answers reach some limit in bytes: the next answers would be no larger after a pause."""
+    """Whether answers reach some limit in bytes: the next answers would have the same size after a pause."""
     full = any(len(one.answer.records) >= FULL * partition_bytes for one in answers)
     return full or received >= FULL * most_bytes
 
