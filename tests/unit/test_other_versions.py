@@ -14,14 +14,10 @@ from twinlog.mirror.offsets.maps import ExactMaps
 from twinlog.mirror.offsets.positions import HEADER, PositionRecord, decode_position
 from twinlog.mirror.offsets.segments import VERSION, Segment
 from twinlog.mirror.records import INT16
+from twinlog.mirror.topics.journal_keys import SwitchoverState
 from twinlog.model.types import Alias, SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.ops.switchover.journal import SwitchoverRun, read_entries, run_record
-from twinlog.ops.switchover.model import (
-    SwitchoverDirection,
-    SwitchoverKind,
-    SwitchoverOptions,
-    SwitchoverState,
-)
+from twinlog.ops.switchover.model import SwitchoverDirection, SwitchoverKind, SwitchoverOptions
 from twinlog.worker.control.records import asked_by, stored
 from twinlog.worker.election.member import Leadership, LeaderTerm, Member
 from twinlog.worker.reload.reload_requests import ReloadRequest

@@ -15,6 +15,7 @@ from twinlog.kafka.record.last_records import LastRecords, taken
 from twinlog.kafka.retry import LOOK_CONNECT_S
 from twinlog.message_ids import told
 from twinlog.mirror.groups.followed_groups import group_refusal
+from twinlog.mirror.groups.group_moves import GroupMoves, GroupMovesReader, GroupReturnsReader
 from twinlog.mirror.groups.move_facts import MoveFacts
 from twinlog.mirror.groups.safe_move import MoveVerdict, Obstacle, Reason, group_is_safe, judge
 from twinlog.mirror.offsets.map_store import MapStore
@@ -30,7 +31,6 @@ from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicName, 
 from twinlog.ops.groups.places import GroupPlaces, GroupPlacesReader
 from twinlog.ops.inventory import LogOffsets, logs_of
 from twinlog.ops.status.readers import ClusterGroups, ClustersReader, ask_twice, read_groups, read_offsets
-from twinlog.ops.switchover.finished_moves import GroupMoves, GroupMovesReader, GroupReturnsReader
 from twinlog.settings.flow import FlowSettings
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from twinlog.mirror.groups.followed_groups import accepted_offsets, choose_groups, why_without
+from twinlog.mirror.groups.group_moves import GroupMoves
 from twinlog.mirror.groups.group_sync import in_use
 from twinlog.mirror.groups.move_facts import MoveFacts
 from twinlog.mirror.groups.safe_move import Obstacle, Reason, judge
@@ -18,7 +19,6 @@ from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicName, 
 from twinlog.ops.groups.places import GroupPlaces
 from twinlog.ops.inventory import Inventory
 from twinlog.ops.plan.flow_plan import GroupPlan
-from twinlog.ops.switchover.finished_moves import GroupMoves
 from twinlog.settings.flow import FlowSettings
 
 

@@ -13,6 +13,7 @@ from twinlog.kafka.net.connections import principal
 from twinlog.kafka.retry import COMMAND_CONNECT_S
 from twinlog.mirror.gaps import Gap
 from twinlog.mirror.groups.followed_groups import accepted_offsets
+from twinlog.mirror.groups.group_moves import GroupMovesReader, GroupReturnsReader
 from twinlog.mirror.offsets.map_store import MapStore
 from twinlog.mirror.offsets.position_store import PositionStore
 from twinlog.mirror.offsets.positions import Position
@@ -47,7 +48,6 @@ from twinlog.ops.plan.obstacles import (
     written_by_others,
 )
 from twinlog.ops.plan.volume import PlannedStarts, gaps, leaderless, planned_starts, to_copy
-from twinlog.ops.switchover.finished_moves import GroupMovesReader, GroupReturnsReader
 from twinlog.settings.flow import ConsumerSettings, FlowSettings
 from twinlog.settings.written import key_of
 from twinlog.worker.topics.topic_refresh import TopicRefresh

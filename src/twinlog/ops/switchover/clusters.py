@@ -16,6 +16,7 @@ from twinlog.kafka.admin.users import describe_producer_quotas, supports_quotas
 from twinlog.kafka.net.connections import principal
 from twinlog.mirror.offsets.position_store import PositionStore
 from twinlog.mirror.topics.checks import common_broker
+from twinlog.mirror.topics.journal_keys import SwitchoverState
 from twinlog.mirror.topics.writer_fence import WriterFence
 from twinlog.model.acls import ResourceType
 from twinlog.model.groups import GroupListing
@@ -51,7 +52,6 @@ from twinlog.ops.switchover.model import (
     SwitchoverDirection,
     SwitchoverKind,
     SwitchoverOptions,
-    SwitchoverState,
 )
 from twinlog.ops.switchover.moving_topics import MovingTopics, partitions_of
 from twinlog.ops.switchover.preflight import PreflightFacts, judge_preflight

@@ -14,12 +14,13 @@ from twinlog.kafka.admin.groups import GroupAdmin
 from twinlog.kafka.admin.topics import describe_topics
 from twinlog.kafka.net.connections import principal
 from twinlog.kafka.protocol import error_codes
+from twinlog.mirror.groups.group_moves import COMMITTED
 from twinlog.model.acls import AclOperation
 from twinlog.model.topics import listed
 from twinlog.model.types import GroupId, TopicName
 from twinlog.ops.switchover.login_acls import GRANTED_BY, LoginAcls
 from twinlog.ops.switchover.model import MovedGroups, MovedTopic
-from twinlog.ops.switchover.steps.group_step import COMMITTED, UNKNOWN, judge
+from twinlog.ops.switchover.steps.group_step import UNKNOWN, judge
 
 
 def lacks_read(target: ClusterAdmin, resource: str) -> str:

@@ -6,10 +6,8 @@ entries alone, so that a process that takes over continues at the point of the l
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from functools import partial
 
 from twinlog.errors import ClusterError
@@ -24,12 +22,13 @@ from twinlog.kafka.record.last_records import KeptRecord, LastRecords
 from twinlog.mirror.topics.create import require_topics
 from twinlog.mirror.topics.fence_notes import FENCED
 from twinlog.mirror.topics.internal_topics import JOURNALS, MIB, InternalTopic
+from twinlog.mirror.topics.journal_keys import RUN, JournalKey, StepPhase, SwitchoverState
 from twinlog.model.acls import AclOperation, ResourceType
 from twinlog.model.compact_json import object_of, utf8_json
 from twinlog.model.topic_names import SWITCHOVERS
 from twinlog.model.types import Alias, TopicName, TopicPartition
 from twinlog.ops.switchover.login_acls import GRANTED_BY, LoginAcls
-from twinlog.ops.switchover.model import Data, SwitchoverDirection, SwitchoverOptions, SwitchoverState
+from twinlog.ops.switchover.model import Data, SwitchoverDirection, SwitchoverOptions
 
 Offsets = dict[TopicPartition, int]
 OffsetsJson = dict[str, dict[str, int]]
@@ -59,13 +58,6 @@ def from_json(written: Mapping[str, Mapping[str, int]]) -> Offsets:
         for topic, offsets in written.items()
         for partition, offset in offsets.items()
     }
-
-
-class StepPhase(StrEnum):
-    """The phase of a step: its intent, or its result."""
-
-    BEGUN = "begun"
-    DONE = "done"
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +136,7 @@ def run_record(run: SwitchoverRun) -> tuple[bytes, bytes]:
         "owner": run.owner,
         "seen_ms": run.seen_ms,
     }
-    return _key(run.ends, "run", ""), utf8_json(value)
+    return _key(run.ends, RUN), utf8_json(value)
 
 
 def line_record(run: SwitchoverRun, line: JournalLine) -> tuple[bytes, bytes | None]:
@@ -157,7 +149,7 @@ def line_record(run: SwitchoverRun, line: JournalLine) -> tuple[bytes, bytes | N
 
 def fence_record(ends: SwitchoverDirection, plan: Data | None) -> tuple[bytes, bytes | None]:
     """The fence on the cluster that keeps the journal of `ends`, as key and value; None once it is lifted."""
-    return _key(ends, FENCED, ""), None if plan is None else utf8_json(plan)
+    return _key(ends, FENCED), None if plan is None else utf8_json(plan)
 
 
 def read_entries(ends: SwitchoverDirection, records: Iterable[tuple[bytes | None, bytes | None]]) -> JournalEntries:
@@ -166,8 +158,8 @@ def read_entries(ends: SwitchoverDirection, records: Iterable[tuple[bytes | None
     Malformed records, and records of a form unknown to this version, are left out.
     """
     last = {key: value for key, value in records if key is not None}
-    runs = object_of(last.get(_key(ends, "run", "")))
-    fenced = object_of(last.get(_key(ends, FENCED, ""))) or None
+    runs = object_of(last.get(_key(ends, RUN)))
+    fenced = object_of(last.get(_key(ends, FENCED))) or None
     try:
         run = SwitchoverRun(
             str(runs["run"]),
@@ -182,9 +174,9 @@ def read_entries(ends: SwitchoverDirection, records: Iterable[tuple[bytes | None
         return JournalEntries(fenced=fenced)
     steps = {}
     for key, value in last.items():
-        parts, found = _parts(key), object_of(value)
-        if parts is not None and found.get("run") == run.name and parts[3] in set(StepPhase):
-            steps[parts[2], StepPhase(parts[3])] = JournalEntry(int(found.get("at_ms", 0)), found.get("data", {}))
+        parts, found = JournalKey.decode(key), object_of(value)
+        if parts is not None and found.get("run") == run.name and parts.phase in set(StepPhase):
+            steps[parts.step, StepPhase(parts.phase)] = JournalEntry(int(found.get("at_ms", 0)), found.get("data", {}))
     return JournalEntries(run, steps, fenced)
 
 
@@ -194,7 +186,8 @@ def read_all_waves(
     """The newest run of each wave of a direction, as `read_entries` reads it, and of all topics together."""
     known = list(records)
     ends = SwitchoverDirection(source, target)
-    waves = {parts[1] for key, _ in known if key is not None and (parts := _parts(key)) and parts[0] == str(ends)}
+    keys = [JournalKey.decode(key) for key, _ in known if key is not None]
+    waves = {key.wave for key in keys if key is not None and key.direction == str(ends)}
     return [read_entries(replace(ends, wave=wave), known) for wave in sorted(waves)]
 
 
@@ -208,10 +201,10 @@ def other_fences(ends: SwitchoverDirection, records: Iterable[tuple[bytes | None
     """The fences of other moves on the cluster that keeps the journal, by the words for them."""
     found = {}
     for key, value in {key: value for key, value in records if key is not None}.items():
-        parts = _parts(key)
-        if parts is not None and parts[2] == FENCED and parts[:2] != [str(ends), ends.wave] and object_of(value):
-            name = f"switchover {'->'.join(reversed(parts[0].split('->')))}"
-            found[f"wave {parts[1]} of {name}" if parts[1] else name] = object_of(value)
+        parts = JournalKey.decode(key)
+        if parts is not None and parts.step == FENCED and parts[:2] != (str(ends), ends.wave) and object_of(value):
+            name = f"switchover {'->'.join(reversed(parts.direction.split('->')))}"
+            found[f"wave {parts.wave} of {name}" if parts.wave else name] = object_of(value)
     return found
 
 
@@ -230,16 +223,8 @@ def with_lines(
     return JournalEntries(now, steps, entries.fenced)
 
 
-def _key(ends: SwitchoverDirection, step: str, phase: str) -> bytes:
-    return utf8_json([str(ends), ends.wave, step, phase])
-
-
-def _parts(key: bytes) -> list[str] | None:
-    try:
-        parts = json.loads(key)
-    except ValueError:
-        return None
-    return parts if isinstance(parts, list) and len(parts) == 4 else None
+def _key(ends: SwitchoverDirection, step: str, phase: str = "") -> bytes:
+    return JournalKey(str(ends), ends.wave, step, phase).encode()
 
 
 class TopicJournal:

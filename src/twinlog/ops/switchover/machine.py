@@ -15,11 +15,11 @@ from typing import TypeVar
 from twinlog.errors import ClusterError, FencedError, RefusedError, TwinlogError
 from twinlog.kafka.retry import SWITCHOVER_STEP, retry_in_thread
 from twinlog.message_ids import id_of, with_id, without_id
+from twinlog.mirror.topics.journal_keys import StepPhase, SwitchoverState
 from twinlog.ops.switchover.journal import (
     JournalEntries,
     JournalEntry,
     JournalLine,
-    StepPhase,
     SwitchoverRun,
     from_json,
     with_lines,
@@ -31,7 +31,6 @@ from twinlog.ops.switchover.model import (
     NotReadyError,
     SwitchoverKind,
     SwitchoverOptions,
-    SwitchoverState,
     TooLongError,
     UnderWayError,
 )

@@ -9,6 +9,7 @@ from typing import Any
 
 from twinlog.errors import TwinlogError
 from twinlog.mirror.groups.move_facts import GroupMove
+from twinlog.mirror.topics.journal_keys import direction_name
 from twinlog.model.types import Alias, TopicName, TopicPartition
 
 Data = dict[str, Any]
@@ -29,16 +30,6 @@ class FenceMethod(StrEnum):
     ACL = "acl"
     QUOTA = "quota"
     NONE = "none"
-
-
-class SwitchoverState(StrEnum):
-    """How far a switchover is; the last three are ends. After `RETURNED` there was a way back."""
-
-    RUNNING = "running"
-    ABORTING = "aborting"
-    ABORTED = "aborted"
-    DONE = "done"
-    RETURNED = "returned"
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,4 +215,4 @@ class SwitchoverDirection:
         return f"--from {self.source} --to {self.target}{f' --wave {self.wave}' if self.wave else ''}"
 
     def __str__(self) -> str:
-        return f"{self.source}->{self.target}"
+        return direction_name(self.source, self.target)

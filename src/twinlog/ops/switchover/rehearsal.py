@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from twinlog.kafka.retry import COMMAND_CONNECT_S
 from twinlog.message_ids import with_id
+from twinlog.mirror.groups.group_moves import COMMITTED
 from twinlog.mirror.groups.safe_move import Obstacle
 from twinlog.model.acls import PatternType, TopicAcl
 from twinlog.model.amounts import counted
@@ -21,7 +22,6 @@ from twinlog.ops.switchover.model import (
     SwitchoverOptions,
 )
 from twinlog.ops.switchover.steps.group_step import (
-    COMMITTED,
     GroupOffsetDecision,
     foresee_groups,
     judge,

@@ -7,11 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from twinlog.mirror.topics.journal_keys import StepPhase, SwitchoverState
 from twinlog.model.groups import MEMBERLESS
 from twinlog.model.topics import listed
-from twinlog.ops.switchover.journal import JournalEntries, StepPhase, SwitchoverRun
+from twinlog.ops.switchover.journal import JournalEntries, SwitchoverRun
 from twinlog.ops.switchover.lasting_fences import FENCE_STAYS
-from twinlog.ops.switchover.model import Data, FenceMethod, MovedTopic, SwitchoverKind, SwitchoverState
+from twinlog.ops.switchover.model import Data, FenceMethod, MovedTopic, SwitchoverKind
 from twinlog.ops.switchover.steps.group_step import REFUSED
 from twinlog.ops.switchover.steps.step import members_note, topics_of
 from twinlog.ops.switchover.steps.steps import ORDER, STEPS

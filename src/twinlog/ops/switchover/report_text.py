@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from twinlog.mirror.groups.group_moves import COMMITTED, THERE
 from twinlog.mirror.groups.safe_move import repeats_shown
 from twinlog.model.amounts import counted, shown_bytes
 from twinlog.ops.switchover.model import Data, FenceMethod, SwitchoverKind
-from twinlog.ops.switchover.steps.group_step import AHEAD, COMMITTED, IN_USE, MOVED, REFUSED, THERE, UNKNOWN
+from twinlog.ops.switchover.steps.group_step import AHEAD, IN_USE, MOVED, REFUSED, UNKNOWN
 
 _RESULTS = {
     COMMITTED: "committed",

@@ -24,6 +24,7 @@ from twinlog.console.log_options import chosen_log, shows_progress
 from twinlog.errors import FencedError, TwinlogError
 from twinlog.kafka.retry import COMMAND_CONNECT_S
 from twinlog.message_ids import ID, id_first, id_of, told, with_id
+from twinlog.mirror.topics.journal_keys import SwitchoverState
 from twinlog.model.types import Alias
 from twinlog.ops.switchover.clusters import LiveClusters
 from twinlog.ops.switchover.journal import JournalEntries, SwitchoverRun, TopicJournal
@@ -36,7 +37,6 @@ from twinlog.ops.switchover.model import (
     SwitchoverDirection,
     SwitchoverKind,
     SwitchoverOptions,
-    SwitchoverState,
     TooLongError,
     UnderWayError,
 )

@@ -13,8 +13,9 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from twinlog.errors import RequestError
+from twinlog.mirror.topics.journal_keys import SwitchoverState
 from twinlog.ops.switchover.machine import ENDED
-from twinlog.ops.switchover.model import FenceMethod, SwitchoverKind, SwitchoverOptions, SwitchoverState
+from twinlog.ops.switchover.model import FenceMethod, SwitchoverKind, SwitchoverOptions
 from twinlog.settings.flow import FlowSettings
 from twinlog.ui.audit import audit
 from twinlog.ui.conducting import (

@@ -36,9 +36,10 @@ from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.admin.users import alter_producer_quotas, describe_producer_quotas
 from twinlog.mirror.offsets.syncs import OffsetSync
 from twinlog.mirror.records import Checkpoint
+from twinlog.mirror.topics.journal_keys import StepPhase, SwitchoverState
 from twinlog.model.types import Alias, GroupId, SourceOffset, TargetOffset, TopicName
-from twinlog.ops.switchover.journal import JournalEntry, JournalLine, StepPhase, SwitchoverRun, TopicJournal
-from twinlog.ops.switchover.model import SwitchoverDirection, SwitchoverKind, SwitchoverOptions, SwitchoverState
+from twinlog.ops.switchover.journal import JournalEntry, JournalLine, SwitchoverRun, TopicJournal
+from twinlog.ops.switchover.model import SwitchoverDirection, SwitchoverKind, SwitchoverOptions
 from twinlog.ops.verify.signing import VerifyingKey
 from twinlog.ops.verify.statement import read_statement
 from twinlog.settings.flow import ClientSettings

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from tests.unit.worker.topics.test_topic_conflicts import flow
+from twinlog.mirror.groups.group_moves import GroupMoves
 from twinlog.mirror.groups.move_facts import GroupMove
 from twinlog.mirror.topology.filters import DefaultGroupFilter
 from twinlog.mirror.unlisted_topics import HiddenOffsets
@@ -14,7 +15,6 @@ from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicName, 
 from twinlog.ops.inventory import Inventory, LogOffsets
 from twinlog.ops.plan.flow_plan import GroupPlan
 from twinlog.ops.plan.groups import FlowCopies, plan_groups
-from twinlog.ops.switchover.finished_moves import GroupMoves
 from twinlog.ops.switchover.group_places import GroupPlace
 from twinlog.settings.flow import FlowSettings
 

@@ -7,10 +7,11 @@ from collections.abc import Callable
 import pytest
 
 from tests.unit.ops.switchover.scripted import P0, P1, Brokers, Kill, KilledError, ScriptedJournal, ScriptedWorld
+from twinlog.mirror.topics.journal_keys import SwitchoverState
 from twinlog.model.types import Alias
 from twinlog.ops.switchover.journal import JournalEntries
 from twinlog.ops.switchover.machine import SwitchoverMachine
-from twinlog.ops.switchover.model import SwitchoverDirection, SwitchoverKind, SwitchoverOptions, SwitchoverState
+from twinlog.ops.switchover.model import SwitchoverDirection, SwitchoverKind, SwitchoverOptions
 
 A_TO_B, B_TO_A = SwitchoverDirection(Alias("a"), Alias("b")), SwitchoverDirection(Alias("b"), Alias("a"))
 PLANNED = SwitchoverOptions(SwitchoverKind.PLANNED, near=100)

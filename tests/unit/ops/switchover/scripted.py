@@ -8,9 +8,10 @@ from dataclasses import dataclass, field, replace
 from harness.virtual.clock import VirtualClock
 from twinlog.clock import Clock
 from twinlog.errors import RefusedError
+from twinlog.mirror.groups.group_moves import group_moves, group_returns
+from twinlog.mirror.groups.move_facts import GroupMove
 from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.ops.proven_ranges import PartitionProven, ProvenRange
-from twinlog.ops.switchover.finished_moves import group_moves
 from twinlog.ops.switchover.journal import (
     JournalEntries,
     JournalLine,
@@ -51,6 +52,16 @@ def proven_range(start: int, end: int, shift: int) -> ProvenRange:
         "ab" * 32,
         "2026-11-30T00:00:00.000+00:00",
     )
+
+
+def moves_of(entries: JournalEntries) -> dict[tuple[GroupId, TopicPartition], GroupMove]:
+    """The moved group offsets of a journal with these entries."""
+    return {} if entries.run is None else group_moves(entries.run.state, entries.done)
+
+
+def returns_of(entries: JournalEntries) -> dict[tuple[GroupId, TopicPartition], GroupMove]:
+    """The returns of groups by a journal with these entries."""
+    return {} if entries.run is None else group_returns(entries.run.state, entries.done)
 
 
 class KilledError(Exception):
@@ -368,7 +379,7 @@ class ScriptedWorld:
     ) -> MovedGroups:
         assert "shop" in known
         self._kill.before()
-        moves = group_moves(read_entries(self.ends, self.brokers.records))
+        moves = moves_of(read_entries(self.ends, self.brokers.records))
         found = []
         for where, offset in self.brokers.group_at.items():
             assert offset <= cut[where]

@@ -8,21 +8,17 @@ from dataclasses import replace
 from harness.virtual.cluster import VirtualCluster
 from harness.virtual.loop import VirtualLoop, virtual_loop
 from tests.unit.ops.switchover.machines import A_TO_B, PLANNED, machine
-from tests.unit.ops.switchover.scripted import P0, P1, Brokers, Kill, ScriptedWorld
+from tests.unit.ops.switchover.scripted import P0, P1, Brokers, Kill, ScriptedWorld, moves_of, returns_of
 from tests.unit.worker.topics.test_topic_conflicts import flow
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.record.builder import encode_batch, record_body
 from twinlog.kafka.record.stamp import stamp
+from twinlog.mirror.groups.group_moves import GroupMovesReader, GroupReturnsReader
 from twinlog.mirror.groups.move_facts import GroupMove
+from twinlog.mirror.topics.journal_keys import StepPhase, SwitchoverState
 from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicName, TopicPartition
-from twinlog.ops.switchover.finished_moves import (
-    GroupMovesReader,
-    GroupReturnsReader,
-    group_moves,
-    group_returns,
-)
-from twinlog.ops.switchover.journal import TOPIC, JournalEntries, JournalEntry, StepPhase, read_all_waves, read_entries
-from twinlog.ops.switchover.model import SwitchoverDirection, SwitchoverState
+from twinlog.ops.switchover.journal import TOPIC, JournalEntries, JournalEntry, read_all_waves, read_entries
+from twinlog.ops.switchover.model import SwitchoverDirection
 from twinlog.ops.switchover.rehearsal import rehearse
 from twinlog.ops.switchover.report import report
 from twinlog.ops.switchover.report_text import markdown
@@ -80,21 +76,21 @@ def test_a_straggler_that_read_on_on_the_source_is_brought_over() -> None:
     entries = machine(brokers).run(PLANNED)
     assert [one["result"] for one in report(entries)["groups"]["shop"]["offsets"]] == ["committed", "there"]
     assert brokers.committed[THERE] == 35 + brokers.shift
-    moves = group_moves(entries)
+    moves = moves_of(entries)
     assert (moves[SHOP, THERE].source, moves[SHOP, THERE].target) == (35, 35 + brokers.shift)
 
 
 def test_a_way_back_tells_how_far_the_group_had_read_on_the_cluster_that_it_left() -> None:
     """Seen from the flow b->a, the finished switchover a->b is a way back."""
     entries = entries_of(done())
-    moves, returns = group_moves(entries), group_returns(entries)
+    moves, returns = moves_of(entries), returns_of(entries)
     assert set(returns) == {(SHOP, P0), (SHOP, P1)}
     assert returns[SHOP, P0] == GroupMove(
         SourceOffset(moves[SHOP, THERE].target), TargetOffset(moves[SHOP, THERE].source)
     )
     assert entries.run is not None
     gone = replace(entries, run=replace(entries.run, state=SwitchoverState.RETURNED))
-    assert group_returns(gone) == {}
+    assert returns_of(gone) == {}
 
 
 def test_a_journal_is_read_for_the_flow_that_ends_there_and_for_the_flow_that_begins_there() -> None:
@@ -110,8 +106,8 @@ def test_a_journal_is_read_for_the_flow_that_ends_there_and_for_the_flow_that_be
         there, back = flow("a", "b"), flow("b", "a")
         entries = entries_of(brokers)
         for _ in range(2):
-            assert GroupMovesReader(there, admin).read() == group_moves(entries)
-            assert GroupReturnsReader(back, admin).read() == group_returns(entries)
+            assert GroupMovesReader(there, admin).read() == moves_of(entries)
+            assert GroupReturnsReader(back, admin).read() == returns_of(entries)
         assert GroupMovesReader(back, admin).read() == GroupReturnsReader(there, admin).read() == {}
         admin.close()
 
@@ -119,19 +115,19 @@ def test_a_journal_is_read_for_the_flow_that_ends_there_and_for_the_flow_that_be
 def test_only_a_switchover_after_which_producers_may_write_to_the_target_has_moved_groups() -> None:
     entries = entries_of(done())
     assert entries.run is not None
-    assert set(group_moves(entries)) == {(SHOP, THERE), (SHOP, TopicPartition(TopicName("a.orders"), 1))}
+    assert set(moves_of(entries)) == {(SHOP, THERE), (SHOP, TopicPartition(TopicName("a.orders"), 1))}
     for state, moved in ((SwitchoverState.RUNNING, True), (SwitchoverState.RETURNED, False)):
-        assert bool(group_moves(replace(entries, run=replace(entries.run, state=state)))) is moved
+        assert bool(moves_of(replace(entries, run=replace(entries.run, state=state)))) is moved
     early = {key: one for key, one in entries.steps.items() if key != ("open", StepPhase.DONE)}
-    assert not group_moves(replace(entries, steps=early))
+    assert not moves_of(replace(entries, steps=early))
     released = {**entries.steps, ("release", StepPhase.DONE): JournalEntry(1, {})}
-    assert {one.released for one in group_moves(replace(entries, steps=released)).values()} == {True}
+    assert {one.released for one in moves_of(replace(entries, steps=released)).values()} == {True}
     for result in ("ahead", "in use", "refused", "unknown"):
         groups = json.loads(json.dumps(entries.done("groups")))
         for one in groups["groups"]["shop"]["offsets"]:
             one["result"] = result
         steps = {**entries.steps, ("groups", StepPhase.DONE): JournalEntry(1, groups)}
-        assert not group_moves(replace(entries, steps=steps)), "its offset there was left as it was"
+        assert not moves_of(replace(entries, steps=steps)), "its offset there was left as it was"
 
 
 def test_each_wave_of_a_direction_counts_and_no_other_direction() -> None:

@@ -13,10 +13,11 @@ from tests.unit.ops.switchover.machines import A_TO_B, PLANNED, machine
 from tests.unit.ops.switchover.scripted import Brokers, Kill, ScriptedJournal, ScriptedWorld
 from twinlog.errors import ClusterError, FencedError
 from twinlog.kafka.admin.cluster import ClusterAdmin
+from twinlog.mirror.topics.journal_keys import SwitchoverState
 from twinlog.ops.switchover.fencing import FIRST_RATE, RATE, quotas_data, raise_fence, throttles
 from twinlog.ops.switchover.journal import JournalLine, SwitchoverRun
 from twinlog.ops.switchover.machine import SEEN_MS, SwitchoverMachine
-from twinlog.ops.switchover.model import Data, SwitchoverState
+from twinlog.ops.switchover.model import Data
 
 
 class LostJournal(ScriptedJournal):

@@ -19,10 +19,11 @@ from tests.unit.ops.switchover.machines import (
 from tests.unit.ops.switchover.scripted import P0, P1, Brokers, Kill, KilledError, ScriptedJournal, ScriptedWorld
 from twinlog.errors import RefusedError
 from twinlog.kafka.retry import COMMAND_CONNECT_S
+from twinlog.mirror.topics.journal_keys import StepPhase, SwitchoverState
 from twinlog.model.types import TopicPartition
-from twinlog.ops.switchover.journal import JournalEntries, StepPhase
+from twinlog.ops.switchover.journal import JournalEntries
 from twinlog.ops.switchover.machine import SwitchoverMachine
-from twinlog.ops.switchover.model import SwitchoverKind, SwitchoverOptions, SwitchoverState, TooLongError
+from twinlog.ops.switchover.model import SwitchoverKind, SwitchoverOptions, TooLongError
 from twinlog.ops.switchover.rehearsal import rehearse, unavailable_s
 from twinlog.ops.switchover.report import report
 

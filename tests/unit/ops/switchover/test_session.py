@@ -19,15 +19,10 @@ from harness.virtual.clock import VirtualClock
 from twinlog.console.log_options import LogFormat, choose_log
 from twinlog.errors import ClusterError
 from twinlog.message_ids import told
+from twinlog.mirror.topics.journal_keys import SwitchoverState
 from twinlog.model.types import Alias
 from twinlog.ops.switchover.journal import JournalEntries, SwitchoverRun, TopicJournal
-from twinlog.ops.switchover.model import (
-    SwitchoverDirection,
-    SwitchoverKind,
-    SwitchoverOptions,
-    SwitchoverState,
-    UnderWayError,
-)
+from twinlog.ops.switchover.model import SwitchoverDirection, SwitchoverKind, SwitchoverOptions, UnderWayError
 from twinlog.ops.switchover.owner import ALIVE_HERE_S, ALIVE_S, WATCHED_S, require_free, require_silent, this_process
 from twinlog.ops.switchover.session import LINE_EVERY_S, SAME_EVERY_S, StepLines, report_state
 

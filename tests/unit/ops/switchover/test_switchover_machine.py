@@ -19,8 +19,9 @@ from tests.unit.ops.switchover.machines import (
 )
 from tests.unit.ops.switchover.scripted import P1, Brokers, Kill, KilledError, ScriptedJournal, ScriptedWorld
 from twinlog.errors import ClusterError, RefusedError, TwinlogError
+from twinlog.mirror.topics.journal_keys import StepPhase, SwitchoverState
 from twinlog.model.types import TopicName, TopicPartition
-from twinlog.ops.switchover.journal import JournalLine, StepPhase, SwitchoverRun
+from twinlog.ops.switchover.journal import JournalLine, SwitchoverRun
 from twinlog.ops.switchover.machine import SwitchoverMachine, unchanged
 from twinlog.ops.switchover.model import (
     FenceMethod,
@@ -29,7 +30,6 @@ from twinlog.ops.switchover.model import (
     SourceEnd,
     SwitchoverKind,
     SwitchoverOptions,
-    SwitchoverState,
     TooLongError,
     UnderWayError,
 )

@@ -10,9 +10,10 @@ import pytest
 from tests.unit.ops.switchover.machines import A_TO_B, PLANNED, machine, require_moved
 from tests.unit.ops.switchover.scripted import Brokers, Kill, KilledError, ScriptedJournal, ScriptedWorld
 from twinlog.errors import TwinlogError
+from twinlog.mirror.topics.journal_keys import SwitchoverState
 from twinlog.model.types import TopicPartition
 from twinlog.ops.switchover.machine import SwitchoverMachine
-from twinlog.ops.switchover.model import SwitchoverKind, SwitchoverOptions, SwitchoverState, TooLongError
+from twinlog.ops.switchover.model import SwitchoverKind, SwitchoverOptions, TooLongError
 
 
 def test_producers_that_stay_fenced_for_too_long_are_let_go() -> None:

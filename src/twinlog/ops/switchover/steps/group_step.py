@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from twinlog.errors import ClusterError
+from twinlog.mirror.groups.group_moves import COMMITTED, THERE
 from twinlog.mirror.groups.move_facts import MoveFacts
 from twinlog.mirror.groups.safe_move import MoveVerdict
 from twinlog.mirror.groups.safe_move import judge as judge_move
@@ -24,9 +25,9 @@ from twinlog.ops.switchover.model import (
 )
 from twinlog.ops.switchover.steps.step import StepContext, SwitchoverClusters
 
-COMMITTED, THERE, AHEAD, IN_USE, UNKNOWN, REFUSED = "committed", "there", "ahead", "in use", "unknown", "refused"
-"""The result of an offset: committed now, committed before, the target is further, the target's group has members, the
-place is unknown, or the target refused the offset."""
+AHEAD, IN_USE, UNKNOWN, REFUSED = "ahead", "in use", "unknown", "refused"
+"""The result of an offset that this run left: the target is further, the target's group has members, the place is
+unknown, or the target refused the offset."""
 
 MOVED = "moved"
 """The result of an offset that an earlier run committed, and from which the group has read on on the target."""

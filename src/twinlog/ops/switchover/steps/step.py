@@ -9,9 +9,10 @@ from typing import Literal, Protocol
 
 from twinlog.clock import Clock
 from twinlog.errors import TwinlogError
+from twinlog.mirror.topics.journal_keys import StepPhase
 from twinlog.model.types import Alias, TopicName, TopicPartition
 from twinlog.ops.proven_ranges import PartitionProven
-from twinlog.ops.switchover.journal import JournalEntries, JournalLine, Offsets, StepPhase, SwitchoverRun, from_json
+from twinlog.ops.switchover.journal import JournalEntries, JournalLine, Offsets, SwitchoverRun, from_json
 from twinlog.ops.switchover.model import (
     CopiedPosition,
     Data,
