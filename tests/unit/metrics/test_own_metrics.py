@@ -222,6 +222,13 @@ def test_positions_of_groups_may_be_as_old_as_the_flow_is_asked_to_let_them() ->
     assert not fires(found, "TwinlogNotSafeToFailOver")
 
 
+@pytest.mark.parametrize("unsafe", [{"inexact": 1}, {"ahead": 1}])
+def test_groups_that_would_repeat_or_skip_fire_and_moved_groups_do_not(unsafe: dict[str, int]) -> None:
+    well = GroupsProgress(2, 0, True, REPORT.at_ms, True, REPORT.at_ms)
+    assert fires(watched(Scene(), 16, each=reports(groups=replace(well, **unsafe))), "TwinlogNotSafeToFailOver")
+    assert not fires(watched(Scene(), 16, each=reports(groups=well)), "TwinlogNotSafeToFailOver")
+
+
 def test_a_gap_that_was_met_before_the_first_scrape_fires() -> None:
     scene = Scene()
     scene.meters.event("gap", 1)

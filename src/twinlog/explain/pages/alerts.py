@@ -117,8 +117,8 @@ _ALERT = Area(
             "A failover would lose or repeat records",
             "warning",
             lines=("`alert TwinlogNotSafeToFailOver`",),
-            meaning="For 15 minutes records wait, or consumer groups have inexact positions.",
-            impact="A failover now would lose the waiting records, or groups would repeat records.",
+            meaning="For 15 minutes records wait, or groups have inexact positions or stand too far on the target.",
+            impact="A failover now would lose the waiting records, or groups would repeat or skip records.",
             mend=(
                 "Run `twinlog groups` for the groups, and find the reason in [which groups may "
                 "move](consumer-groups.md#which-groups-may-move). See the lag in `twinlog status`. A group may stay "

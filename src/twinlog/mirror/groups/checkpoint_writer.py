@@ -79,13 +79,13 @@ class AwaitedTranslations:
         for group in self._since.keys() - groups:
             del self._since[group], self._rests[group]
 
-    def late(self, now: float) -> frozenset[GroupId]:
-        """Return the groups with an offset that has waited for longer than `LATE_S`."""
-        return frozenset(
-            group
+    def late(self, now: float) -> dict[GroupId, list[TopicPartition]]:
+        """Return the groups with partitions whose offset has waited for longer than `LATE_S`."""
+        found = {
+            group: [where for where, (_, since) in waiting.items() if now - since > LATE_S]
             for group, waiting in self._since.items()
-            if any(now - since > LATE_S for _, since in waiting.values())
-        )
+        }
+        return {group: partitions for group, partitions in found.items() if partitions}
 
 
 def is_due(new: Checkpoint, last: Checkpoint | None, *, exact: bool) -> bool:
@@ -168,7 +168,7 @@ class CheckpointWriter:
         """
         self._seen: dict[GroupId, GroupOffsets] = {}
         self._awaited = AwaitedTranslations(self._is_exact)
-        self._inexact: frozenset[GroupId] = frozenset()
+        self._inexact: Mapping[GroupId, Mapping[TopicPartition, SourceOffset]] = {}
         self._untranslated: dict[tuple[GroupId, TopicName], float] = {}
         self._wrong: dict[GroupId, tuple[float, int]] = {}
         """The groups with unreadable offsets: the first moment of the failure, and the error code."""
@@ -190,9 +190,20 @@ class CheckpointWriter:
         return self._followed
 
     @property
-    def inexact(self) -> frozenset[GroupId]:
-        """The groups with an offset whose exact translation has been missing for `LATE_S`."""
+    def inexact(self) -> Mapping[GroupId, Mapping[TopicPartition, SourceOffset]]:
+        """The committed offsets whose exact translation has been missing for `LATE_S`, by group and source partition.
+
+        Any thread may read them.
+        """
         return self._inexact
+
+    def committed(self, group: GroupId) -> GroupOffsets:
+        """Return a group's committed offsets on the source at the last look; any thread may call this method."""
+        return self._seen.get(group, {})
+
+    def last_checkpoints(self, group: GroupId) -> Collection[Checkpoint]:
+        """Return the last checkpoints of a group in the topic; any thread may call this method."""
+        return self._last.get(group, {}).copy().values()
 
     @property
     def active_on_source(self) -> frozenset[GroupId]:
@@ -312,7 +323,11 @@ class CheckpointWriter:
                 self._standing.update((group, standing) for group, (_, standing) in found.items())
         self._seen = dict(offsets)
         self._awaited.retain_groups(offsets.keys())
-        self._inexact = self._awaited.late(self._target.clock.monotonic())
+        late = self._awaited.late(self._target.clock.monotonic())
+        self._inexact = {
+            group: {where: SourceOffset(offsets[group][where].offset) for where in partitions}
+            for group, partitions in late.items()
+        }
         with self._lock:
             for group in self._standing.keys() - offsets.keys():
                 del self._standing[group]

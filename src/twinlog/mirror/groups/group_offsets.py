@@ -127,6 +127,10 @@ class GroupOffsetTranslator:
             self._hidden_at = now + HIDDEN_S
         return self._hidden
 
+    def copied_up_to(self) -> dict[TopicPartition, SourceOffset]:
+        """Return the next offset to copy of each source partition with a stored position, as of the last `refresh`."""
+        return {where: SourceOffset(position.next_source) for where, position in self._there.positions().items()}
+
     def _within_one_cluster(self) -> bool:
         if self._one_cluster is None:
             self._one_cluster = common_broker(self._source, self._target) is not None

@@ -98,8 +98,9 @@ class GroupSync:
         self._look_at = LONG_AGO
         self.active: frozenset[GroupId] = frozenset()
         """The consumer groups that had members on the target at the last look."""
-        self.ahead: frozenset[GroupId] = frozenset()
-        """The groups without members on the target whose offset there was after their translation at the last look.
+        self.ahead: Mapping[GroupId, frozenset[TopicPartition]] = {}
+        """The groups without members on the target, with the remote partitions in which their offset was after its
+        translation at the last look.
 
         As consumers of a moved group are often absent for a moment, only the journals of switchovers tell moved groups
         from groups that would skip records.
@@ -160,7 +161,7 @@ class GroupSync:
             for group in known.keys() - followed:
                 del known[group]
         self._in_use = {group: rest for group, rest in self._in_use.items() if group in followed}
-        self.ahead = self.ahead.intersection(followed)
+        self.ahead = {group: remotes for group, remotes in self.ahead.items() if group in followed}
         self._hands_off = {group: until for group, until in self._hands_off.items() if until > now}
 
     def _sync(self, due: Mapping[GroupId, GroupOffsets], positions: Mapping[GroupId, GroupOffsets]) -> None:
@@ -170,21 +171,22 @@ class GroupSync:
         groups = self._target.call(self._admin.listed)
         self.active = frozenset(name for name, group in groups.items() if group.commits and not group.empty)
         commits: dict[GroupId, GroupOffsets] = {}
-        ahead_there: set[GroupId] = set()
+        ahead_there: dict[GroupId, frozenset[TopicPartition]] = {}
         for group, offsets in present.items():
             now = {where: offsets.get(where) for where in positions[group]}
             moved = self._was_committed(group, now) or self._is_foreign(group, now, positions[group])
             self._seen[group] = now
             if not self._is_idle(group, groups.get(group), moved):
                 continue
-            if any(what is not None and what.offset > positions[group][where].offset for where, what in now.items()):
-                ahead_there.add(group)
+            known = {where: what.offset for where, what in now.items() if what is not None}
+            if further := {where for where, offset in known.items() if offset > positions[group][where].offset}:
+                ahead_there[group] = frozenset(further)
             new = ahead(due[group], offsets)
             if new:
                 commits[group] = new
             else:
                 self._reached(group, due[group], set())
-        self.ahead = (self.ahead - present.keys()) | ahead_there
+        self.ahead = {group: one for group, one in self.ahead.items() if group not in present} | ahead_there
         commits = self._within_logs(commits, present)
         if not commits:
             return

@@ -7,17 +7,16 @@ nearest place, by the code of a switchover. `twinlog groups`, `plan`, `audit`, `
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Literal
 
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.mirror.groups.group_offsets import GroupOffsetTranslator
+from twinlog.mirror.groups.group_places import GroupPlace, GroupPlaceProver, translated_place
 from twinlog.mirror.offsets.map_store import MapStore
 from twinlog.mirror.offsets.translator import Translator
 from twinlog.mirror.records import Checkpoint
 from twinlog.mirror.topology.plugins import group_filter_of
 from twinlog.model.groups import GroupOffsets
 from twinlog.model.types import GroupId, SourceOffset, TopicName, TopicPartition
-from twinlog.ops.switchover.group_places import GroupPlace, GroupPlaceProver, place_of
 from twinlog.settings.flow import FlowSettings
 
 GroupPlaces = Mapping[tuple[GroupId, TopicPartition], GroupPlace]
@@ -99,7 +98,7 @@ class GroupPlacesReader:
         for group, offsets in committed.items():
             for where, one in offsets.items():
                 offset = SourceOffset(one.offset)
-                place = self._translated(where, offset)
+                place = translated_place(self.translator, where, offset)
                 if place is None:
                     continue
                 found[group, where] = place
@@ -108,11 +107,3 @@ class GroupPlacesReader:
                 if place.by == "back" or (place.by and copied is not None and copied >= offset):
                     unproven[group, where] = place
         return {**found, **self._proofs.prove(unproven, committed, {}, checkpoints)}
-
-    def _translated(self, where: TopicPartition, offset: SourceOffset) -> GroupPlace | None:
-        remote = self.translator.remote(where)
-        if remote is None:
-            return None
-        known = self.translator.translate_offset(where, offset)
-        by: Literal["there", "back"] = "back" if self.translator.came_from_target(where.topic) else "there"
-        return place_of(remote, known, by, lambda: self.translator.past_copies(where, offset))

@@ -14,13 +14,13 @@ from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.retry import SWITCHOVER_GROUPS
 from twinlog.mirror.groups.group_moves import GroupMoves, GroupMovesReader, GroupReturnsReader
 from twinlog.mirror.groups.group_offsets import TranslatedGroupOffset
+from twinlog.mirror.groups.group_places import GroupPlace, GroupPlaceProver, place_of
 from twinlog.mirror.offsets.translator import Translator
 from twinlog.mirror.records import Checkpoint
 from twinlog.mirror.topology.plugins import group_filter_of, policy_of, topic_filter_of
 from twinlog.model.groups import CommittedOffset, GroupListing, GroupOffsets
 from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.ops.switchover.commit_rights import lacks_read
-from twinlog.ops.switchover.group_places import GroupPlace, GroupPlaceProver, place_of
 from twinlog.ops.switchover.model import GroupOffset, MovedGroups, MovedTopic, RefusedCommits
 from twinlog.settings.flow import FlowSettings
 

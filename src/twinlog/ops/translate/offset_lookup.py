@@ -15,6 +15,7 @@ from twinlog.kafka.admin.groups import GroupAdmin
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.retry import COMMAND_CONNECT_S
 from twinlog.mirror.groups.group_offsets import TranslatedGroupOffset, reverse_of
+from twinlog.mirror.groups.group_places import GroupPlace, GroupPlaceProver, place_of
 from twinlog.mirror.offsets.map_store import MapStore
 from twinlog.mirror.offsets.position_store import PositionStore
 from twinlog.mirror.offsets.translator import Translation, Translator
@@ -23,7 +24,6 @@ from twinlog.mirror.unlisted_topics import HiddenOffsets, find_hidden_offsets
 from twinlog.model.groups import CommittedOffset
 from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.ops.status.readers import ClustersReader, ask_twice, read_offsets
-from twinlog.ops.switchover.group_places import GroupPlace, GroupPlaceProver, place_of
 from twinlog.settings.flow import FlowSettings
 
 log = logging.getLogger(__name__)

@@ -9,6 +9,7 @@ from twinlog.metrics.meters import FlowMeters
 from twinlog.mirror.groups.checkpoint_writer import CheckpointWriter
 from twinlog.mirror.groups.group_offsets import GroupOffsetTranslator
 from twinlog.mirror.groups.group_sync import GroupSync
+from twinlog.mirror.groups.unsafe_groups import UnsafeGroups
 from twinlog.mirror.heartbeats import HeartbeatWriter
 from twinlog.mirror.offsets.map_store import MapStore
 from twinlog.mirror.offsets.translator import Translator
@@ -27,6 +28,7 @@ from twinlog.worker.topics.topic_refresh import TopicRefresh
 JOIN_S = 300.0
 PIN_S = 10.0
 FENCE_S = 30.0
+DOUBTS_S = 5.0
 BOUND_S = 600.0
 """Seconds between two searches for internal topics that were missing before."""
 
@@ -190,11 +192,12 @@ def begin_following_groups(
         if sync is not None:
             sync.follow()
 
+    of_groups = GroupOffsetTranslator(settings, source, target, translator, reverse)
     writer = CheckpointWriter(
         settings,
         source,
         target,
-        GroupOffsetTranslator(settings, source, target, translator, reverse),
+        of_groups,
         lambda written, latency_ms: meters.checkpointed(
             written, writer.followed or (), latency_ms, target.clock.monotonic()
         ),
@@ -217,7 +220,9 @@ def begin_following_groups(
         again=syncing,
         last_step=syncing.commit_last_offsets,
     )
-    so_far.set_jobs(writer, (checkpoints, sync), None if sync is None else syncing)
+    unsafe = UnsafeGroups(settings, source, target, of_groups, writer, None if sync is None else syncing)
+    jobs.begin("find out which groups have moved", unsafe.look, DOUBTS_S)
+    so_far.set_jobs(writer, (checkpoints, sync), unsafe)
     return writer
 
 

@@ -51,8 +51,8 @@ def seconds_to_safe_failover(report: DriverReport) -> float:
 
     0 if that is already the case. Infinite while the lag stays or grows, or groups cannot be followed. NaN while the
     value is unknown. The positions of groups count as of the last look, whose age may be up to the flow's own
-    intervals. Groups with members on the target alone have moved. The journals of switchovers, earlier offset syncs of
-    MirrorMaker 2 and positions in copies from the target are unknown here: `twinlog groups` reads them.
+    intervals. Groups with members on the target alone have moved, and groups of a finished switchover. Positions in
+    copies from the target that only a switchover commits are left out: `twinlog groups` has them.
     """
     if report.lag < 0 or report.unknown or report.lag_age_s > FRESH_S:
         return nan
@@ -228,8 +228,8 @@ def _lag(here: list[tuple[FlowMetricFacts, DriverReport]]) -> Iterator[Metric]:
     )
     yield _gauge(
         "twinlog_safe_to_fail_over",
-        "1 where the target could take over now. A group with members on the target alone has moved. `twinlog groups` "
-        "also knows finished switchovers, earlier offset syncs of MirrorMaker 2, and groups in copies from the target.",
+        "1 where the target could take over now. A group that a switchover moved, or with members on the target alone, "
+        "has moved. Positions in copies from the target that only a switchover commits are in `twinlog groups` alone.",
         ((flow, float(not isnan(seconds) and seconds == 0)) for flow, seconds in safe),
     )
 
@@ -347,9 +347,13 @@ def _groups(here: list[tuple[FlowMetricFacts, DriverReport]]) -> Iterator[Metric
     )
     yield _gauge(
         "twinlog_groups_inexact",
-        "Groups with a position that has had no exact translation for 30 s, but for groups that have members on the "
-        "target alone; `twinlog groups` also knows earlier offset syncs of MirrorMaker 2.",
+        "Groups with a position that has had no exact translation for 30 s, but for groups that have moved.",
         ((flow, groups.inexact) for flow, _, groups in followed),
+    )
+    yield _gauge(
+        "twinlog_groups_ahead",
+        "Groups without members on the target that would skip records there, but for groups that have moved.",
+        ((flow, groups.ahead) for flow, _, groups in followed if groups.syncs),
     )
     yield _gauge(
         "twinlog_checkpoint_age_seconds",

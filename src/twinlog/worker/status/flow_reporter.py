@@ -12,9 +12,9 @@ from types import MappingProxyType
 from twinlog.clock import Clock, wall_ms
 from twinlog.lease.progress import CopierCounters
 from twinlog.mirror.groups.checkpoint_writer import CheckpointWriter
-from twinlog.mirror.groups.group_sync import GroupSync
+from twinlog.mirror.groups.unsafe_groups import UnsafeGroups
 from twinlog.model.held import HeldPartition
-from twinlog.model.types import GroupId, TopicName
+from twinlog.model.types import TopicName
 from twinlog.settings.flow import FlowSettings
 from twinlog.worker.periodic import PeriodicJob
 from twinlog.worker.status.flow_status import FlowStatus
@@ -88,21 +88,21 @@ class FollowedSoFar:
     def __init__(self, settings: FlowSettings) -> None:
         self._settings = settings
         self._writer: CheckpointWriter | None = None
-        self._syncing: GroupSync | None = None
+        self._unsafe: UnsafeGroups | None = None
         self._checkpoints: PeriodicJob | None = None
         self._sync: PeriodicJob | None = None
 
     def set_settings(self, settings: FlowSettings) -> None:
         """Use these settings for the groups from now on, with jobs that are yet to begin."""
         self._settings = settings
-        self._writer = self._checkpoints = self._sync = self._syncing = None
+        self._writer = self._checkpoints = self._sync = self._unsafe = None
 
     def set_jobs(
-        self, writer: CheckpointWriter | None, jobs: Sequence[PeriodicJob | None], syncing: GroupSync | None = None
+        self, writer: CheckpointWriter | None, jobs: Sequence[PeriodicJob | None], unsafe: UnsafeGroups
     ) -> None:
-        """Note the writer of checkpoints, the jobs of checkpoints and of commits, and the commits `syncing` themselves;
-        None for a missing job."""
-        self._writer, self._syncing = writer, syncing
+        """Note the writer of checkpoints, the jobs of checkpoints and of commits, and the judgement of groups; None for
+        a missing job."""
+        self._writer, self._unsafe = writer, unsafe
         self._checkpoints, self._sync = jobs
 
     def progress(self) -> GroupsProgress | None:
@@ -111,18 +111,14 @@ class FollowedSoFar:
         if checkpoints_s is None:
             return None
         groups = GroupsProgress(syncs=sync_s is not None, checkpoints_every_s=checkpoints_s, sync_every_s=sync_s or 0.0)
-        writer, checkpoints, sync, syncing = self._writer, self._checkpoints, self._sync, self._syncing
-        if writer is None or checkpoints is None:
+        writer, checkpoints, sync, unsafe = self._writer, self._checkpoints, self._sync, self._unsafe
+        if writer is None or checkpoints is None or unsafe is None:
             return groups
-        # As in `safe_move`, a group with members on the target alone has moved.
-        none: frozenset[GroupId] = frozenset()
-        there, ahead = (none, none) if syncing is None else (syncing.active, syncing.ahead)
-        moved = there - writer.active_on_source
         return replace(
             groups,
             followed=None if writer.followed is None else len(writer.followed),
-            inexact=len(writer.inexact - moved),
-            ahead=len(ahead - moved),
+            inexact=len(unsafe.inexact),
+            ahead=len(unsafe.ahead),
             checkpoints_ms=checkpoints.succeeded_ms,
             sync_ms=None if sync is None else sync.succeeded_ms,
             trouble=checkpoints.trouble or (None if sync is None else sync.trouble),

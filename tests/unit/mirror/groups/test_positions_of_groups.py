@@ -140,7 +140,7 @@ def test_a_group_that_reads_along_is_not_inexact_and_one_that_waits_is() -> None
         copied.end += 5
     awaited.update_group(GROUP, {HERE: SourceOffset(copied.end + 1)}, 200.0)
     awaited.update_group(GROUP, {HERE: SourceOffset(copied.end + 9)}, 200.0 + LATE_S + 1)
-    assert awaited.late(200.0 + LATE_S + 1) == {GROUP}, "it reads on, and nothing is copied"
+    assert awaited.late(200.0 + LATE_S + 1) == {GROUP: [HERE]}, "it reads on, and nothing is copied"
     awaited.update_group(GROUP, {HERE: SourceOffset(copied.end - 2)}, 300.0)
     assert not awaited.late(300.0), "it went back"
     awaited.retain_groups([])

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from tests.unit.worker.topics.test_topic_conflicts import flow
 from twinlog.mirror.groups.group_moves import GroupMoves
+from twinlog.mirror.groups.group_places import GroupPlace
 from twinlog.mirror.groups.move_facts import GroupMove
 from twinlog.mirror.topology.filters import DefaultGroupFilter
 from twinlog.mirror.unlisted_topics import HiddenOffsets
@@ -15,7 +16,6 @@ from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicName, 
 from twinlog.ops.inventory import Inventory, LogOffsets
 from twinlog.ops.plan.flow_plan import GroupPlan
 from twinlog.ops.plan.groups import FlowCopies, plan_groups
-from twinlog.ops.switchover.group_places import GroupPlace
 from twinlog.settings.flow import FlowSettings
 
 PART, REMOTE = TopicPartition(TopicName("t"), 0), TopicPartition(TopicName("a.t"), 0)

@@ -13,6 +13,7 @@ from tests.unit.ops.switchover.scripted_groups import ORDERS, P0, SHOP, Scripted
 from twinlog.errors import RefusedError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.mirror.groups.group_offsets import TranslatedGroupOffset
+from twinlog.mirror.groups.group_places import GroupPlace, translated_place
 from twinlog.mirror.groups.move_facts import GroupMove
 from twinlog.mirror.offsets.map_store import MapStore
 from twinlog.mirror.offsets.sync_history import PartitionSyncs, SyncHistory
@@ -23,7 +24,6 @@ from twinlog.model.groups import CommittedOffset
 from twinlog.model.types import Alias, SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.ops.groups.places import GroupPlacesReader
 from twinlog.ops.switchover.group_facts import SwitchoverGroups
-from twinlog.ops.switchover.group_places import GroupPlace
 from twinlog.ops.switchover.model import MovedGroups, MovedTopic
 from twinlog.ops.switchover.steps.group_step import group_data, judge
 
@@ -144,7 +144,7 @@ def test_a_switchover_and_all_other_commands_make_a_place_of_a_translation_by_on
     translator = SimpleNamespace(refresh=lambda: None, to_target=lambda *_: known, past_copies=lambda *_: 9)
     vars(groups)["_forward"] = translator
     place = groups._went(P0, COPY, 10)
-    assert place == reader._translated(P0, SourceOffset(10))
+    assert place == translated_place(reader.translator, P0, SourceOffset(10))
     assert place.past == (9 if known is not None and not known.exact and known.by != "start" else None)
 
 

@@ -13,7 +13,7 @@ from twinlog.errors import RefusedError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.consumer.topic_reader import TopicReader
 from twinlog.kafka.record.last_records import KeptRecord, LastRecords
-from twinlog.mirror.groups.group_offsets import TranslatedGroupOffset
+from twinlog.mirror.groups.group_offsets import GroupOffsetTranslator, TranslatedGroupOffset
 from twinlog.mirror.offsets.sync_history import SyncedPlace, SyncHistory, SyncHistoryReader
 from twinlog.mirror.records import Checkpoint, decode_checkpoint
 from twinlog.mirror.topology.plugins import policy_of
@@ -54,6 +54,19 @@ def place_of(
     if known.exact or known.recreated:
         return GroupPlace(partition, known.offset, known.exact)
     return GroupPlace(partition, known.offset, False, by, past(), known.by_syncs)
+
+
+def translated_place(
+    translator: GroupOffsetTranslator, where: TopicPartition, offset: SourceOffset
+) -> GroupPlace | None:
+    """The place of a committed offset by the maps and offset syncs of its flow alone; None for a copy whose original
+    lacks a name."""
+    remote = translator.remote(where)
+    if remote is None:
+        return None
+    known = translator.translate_offset(where, offset)
+    by: Literal["there", "back"] = "back" if translator.came_from_target(where.topic) else "there"
+    return place_of(remote, known, by, lambda: translator.past_copies(where, offset))
 
 
 def _nearest(place: GroupPlace, synced: SyncedPlace | None, last: Checkpoint | None, end: int) -> GroupPlace:

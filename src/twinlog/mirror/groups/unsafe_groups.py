@@ -1,0 +1,190 @@
+"""Which groups of a running flow would repeat or skip records after a failover, by the judgement of `twinlog groups`.
+
+The writer of checkpoints and the commits on the target see doubtful positions: an offset lacks an exact translation,
+or the target is further. The journals of switchovers, and all offset syncs and checkpoints, resolve a part of these
+doubts. While there is no doubt, no topic is read.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Collection
+from typing import NamedTuple
+
+from twinlog.clock import LONG_AGO
+from twinlog.errors import ClusterError
+from twinlog.kafka.admin.cluster import ClusterAdmin
+from twinlog.kafka.admin.groups import GroupAdmin
+from twinlog.mirror.groups.checkpoint_writer import CheckpointWriter
+from twinlog.mirror.groups.group_moves import GroupMoves, GroupMovesReader, GroupReturnsReader
+from twinlog.mirror.groups.group_offsets import GroupOffsetTranslator
+from twinlog.mirror.groups.group_places import GroupPlace, GroupPlaceProver, translated_place
+from twinlog.mirror.groups.group_sync import GroupSync
+from twinlog.mirror.groups.move_facts import MoveFacts
+from twinlog.mirror.groups.safe_move import Obstacle, judge
+from twinlog.mirror.topology.plugins import group_filter_of
+from twinlog.model.groups import CommittedOffset, GroupOffsets
+from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicPartition
+from twinlog.settings.flow import FlowSettings
+
+log = logging.getLogger(__name__)
+
+MISSING_S = 30.0
+"""The longest rest in seconds before a missing journal is looked for again."""
+
+SAME_S = 30.0
+"""The seconds between two looks at the same doubts."""
+
+
+class Doubt(NamedTuple):
+    """A committed offset of a group on the source whose place on the target is doubtful."""
+
+    group: GroupId
+    where: TopicPartition
+    offset: SourceOffset
+
+
+class UnsafeGroups:
+    """The unsafe groups of a flow; `look` resolves doubts about them, and any thread may read the properties.
+
+    `syncing` is None for a flow that commits nothing on the target. A missing right, or a silent cluster, leaves the
+    doubts as they are.
+    """
+
+    def __init__(
+        self,
+        settings: FlowSettings,
+        source: ClusterAdmin,
+        target: ClusterAdmin,
+        translator: GroupOffsetTranslator,
+        writer: CheckpointWriter,
+        syncing: GroupSync | None,
+    ) -> None:
+        self._name = settings.name
+        self._source = source
+        self._target = target
+        self._translator = translator
+        self._writer = writer
+        self._syncing = syncing
+        self._moves = GroupMovesReader(settings, target, missing_s=MISSING_S)
+        self._returns = GroupReturnsReader(settings, source, missing_s=MISSING_S)
+        self._prover = GroupPlaceProver(settings, translator.reverse, source, target, group_filter_of(settings).accepts)
+        self._admin = GroupAdmin(target.client)
+        self._looked_at: frozenset[Doubt] = frozenset()
+        self._look_again_at = LONG_AGO
+        self._resolved: frozenset[tuple[GroupId, TopicPartition]] = frozenset()
+        """The resolved doubts of the last look; a group that commits again is doubtful only after the next look."""
+
+    @property
+    def inexact(self) -> frozenset[GroupId]:
+        """The groups with an offset that has had no exact translation for some time, and that has to move."""
+        return self._unresolved(self._inexact())
+
+    @property
+    def ahead(self) -> frozenset[GroupId]:
+        """The groups that would continue on the target after their place there, and have not read on from there."""
+        return self._unresolved(self._ahead())
+
+    def _unresolved(self, doubts: Collection[Doubt]) -> frozenset[GroupId]:
+        resolved = self._resolved
+        return frozenset(doubt.group for doubt in doubts if (doubt.group, doubt.where) not in resolved)
+
+    def _has_moved(self, group: GroupId) -> bool:
+        """Whether the group has members on the target alone."""
+        there = self._syncing is not None and group in self._syncing.active
+        return there and group not in self._writer.active_on_source
+
+    def _inexact(self) -> list[Doubt]:
+        return [
+            Doubt(group, where, offset)
+            for group, offsets in self._writer.inexact.items()
+            if not self._has_moved(group)
+            for where, offset in offsets.items()
+        ]
+
+    def _ahead(self) -> list[Doubt]:
+        further = {} if self._syncing is None else self._syncing.ahead
+        return [
+            Doubt(group, where, SourceOffset(one.offset))
+            for group, remotes in further.items()
+            if not self._has_moved(group)
+            for where, one in self._writer.committed(group).items()
+            if self._translator.remote(where) in remotes
+        ]
+
+    def look(self) -> None:
+        """Look again at new doubts, and at known doubts after `SAME_S`; nothing is written."""
+        doubts = frozenset(self._inexact()).union(self._ahead())
+        now = self._target.clock.monotonic()
+        if not doubts:
+            self._looked_at, self._resolved = doubts, frozenset()
+            return
+        if doubts == self._looked_at and now < self._look_again_at:
+            return
+        try:
+            self._resolved = self._resolve(doubts)
+        except ClusterError as error:
+            log.debug("%s: which groups have moved is unknown: %s", self._name, error)
+            return
+        self._looked_at, self._look_again_at = doubts, now + SAME_S
+
+    def _resolve(self, doubts: Collection[Doubt]) -> frozenset[tuple[GroupId, TopicPartition]]:
+        """The doubts about positions that a failover leaves right, and about moved groups."""
+        moves, returns = self._moves.read(), self._returns.read()
+        places = self._places(doubts)
+        present, _ = self._target.call(self._admin.offsets, sorted({doubt.group for doubt in doubts}))
+        return frozenset(
+            (doubt.group, doubt.where)
+            for doubt in doubts
+            if doubt in places
+            and doubt.group in present
+            and self._is_right(doubt, places[doubt], present[doubt.group], moves, returns)
+        )
+
+    def _places(self, doubts: Collection[Doubt]) -> dict[Doubt, GroupPlace]:
+        found = {
+            doubt: place
+            for doubt in doubts
+            if (place := translated_place(self._translator, doubt.where, doubt.offset)) is not None
+        }
+        inexact = {(doubt.group, doubt.where): place for doubt, place in found.items() if place.by and not place.exact}
+        if not inexact:
+            return found
+        committed: dict[GroupId, GroupOffsets] = defaultdict(dict)
+        for doubt in found:
+            committed[doubt.group][doubt.where] = CommittedOffset(doubt.offset)
+        checkpoints = [one for group in committed for one in self._writer.last_checkpoints(group)]
+        proven = self._prover.prove(inexact, committed, self._translator.copied_up_to(), checkpoints)
+        return {doubt: proven.get((doubt.group, doubt.where), place) for doubt, place in found.items()}
+
+    def _is_right(
+        self, doubt: Doubt, place: GroupPlace, present: GroupOffsets, moves: GroupMoves, returns: GroupMoves
+    ) -> bool:
+        key = doubt.group, place.partition
+        stands = present.get(place.partition)
+        known = None if place.offset is None else TargetOffset(place.offset)
+        verdict = judge(
+            MoveFacts(
+                group=doubt.group,
+                source=doubt.where,
+                remote=place.partition,
+                committed=doubt.offset,
+                copied=doubt.offset,
+                translated=known,
+                exact=place.exact,
+                past_copies=None if place.past is None else TargetOffset(place.past),
+                checkpoint_source=doubt.offset,
+                checkpoint_target=known,
+                target_committed=None if stands is None else TargetOffset(stands.offset),
+                from_target=self._translator.came_from_target(doubt.where.topic),
+                active_on_source=doubt.group in self._writer.active_on_source,
+                active_on_target=self._syncing is not None and doubt.group in self._syncing.active,
+                syncs=self._syncing is not None,
+                move=moves.get(key),
+                returned=returns.get(key),
+            )
+        )
+        if verdict.moved or not verdict.reasons:
+            return True
+        return place.exact and all(reason.obstacle is not Obstacle.TARGET_AHEAD for reason in verdict.reasons)

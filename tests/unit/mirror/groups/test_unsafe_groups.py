@@ -1,0 +1,172 @@
+"""Doubts about groups of a running flow end with a move, an exact place or a return, and last while a group skips."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from harness.virtual.clock import VirtualClock
+from twinlog.errors import ClusterError
+from twinlog.mirror.groups import unsafe_groups
+from twinlog.mirror.groups.checkpoint_writer import CheckpointWriter
+from twinlog.mirror.groups.group_offsets import GroupOffsetTranslator, TranslatedGroupOffset
+from twinlog.mirror.groups.group_places import GroupPlace
+from twinlog.mirror.groups.move_facts import GroupMove
+from twinlog.mirror.groups.unsafe_groups import SAME_S, UnsafeGroups
+from twinlog.model.groups import CommittedOffset, GroupOffsets
+from twinlog.model.types import Alias, GroupId, SourceOffset, TargetOffset, TopicName, TopicPartition
+from twinlog.settings.flow import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
+
+SHOP = GroupId("shop")
+HERE, THERE = TopicPartition(TopicName("t"), 0), TopicPartition(TopicName("east.t"), 0)
+NOBODY = ClientSettings(("127.0.0.1:1",))
+SETTINGS = FlowSettings(
+    Alias("east"),
+    Alias("west"),
+    ConsumerSettings(NOBODY),
+    ProducerSettings(NOBODY),
+    AdminSettings(NOBODY),
+    AdminSettings(NOBODY),
+)
+
+
+class Scene:
+    """The group shop has committed 170 on the source; its place on the target is 165, or later."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.clock = VirtualClock(0.0)
+        self.asked: list[str] = []
+        self.exact = False
+        self.present: dict[GroupId, GroupOffsets] = {SHOP: {THERE: CommittedOffset(165)}}
+        self.proven: GroupPlace | None = None
+        self.moves: dict[tuple[GroupId, TopicPartition], GroupMove] = {}
+        self.returns: dict[tuple[GroupId, TopicPartition], GroupMove] = {}
+        self.silent = False
+        self.writer = SimpleNamespace(
+            inexact={SHOP: {HERE: SourceOffset(170)}},
+            active_on_source=frozenset(),
+            committed=lambda group: {HERE: CommittedOffset(170)},
+            last_checkpoints=lambda group: (),
+        )
+        self.syncing = SimpleNamespace(active=frozenset(), ahead={})
+        translator = SimpleNamespace(
+            reverse=SETTINGS,
+            remote=lambda where: THERE,
+            came_from_target=lambda topic: False,
+            past_copies=lambda where, offset: None,
+            copied_up_to=lambda: {HERE: SourceOffset(500)},
+            translate_offset=lambda where, offset: TranslatedGroupOffset(THERE, TargetOffset(165), self.exact),
+        )
+        cluster: Any = SimpleNamespace(client=None, call=lambda step, *args: step(*args), clock=self.clock)
+        monkeypatch.setattr(unsafe_groups, "GroupPlaceProver", lambda *args: SimpleNamespace(prove=self._prove))
+        monkeypatch.setattr(unsafe_groups, "GroupMovesReader", lambda *args, **kw: SimpleNamespace(read=self._read))
+        returns = SimpleNamespace(read=lambda: self.returns)
+        monkeypatch.setattr(unsafe_groups, "GroupReturnsReader", lambda *args, **kw: returns)
+        monkeypatch.setattr(unsafe_groups, "GroupAdmin", lambda client: SimpleNamespace(offsets=self._offsets))
+        self.unsafe = UnsafeGroups(
+            SETTINGS,
+            cluster,
+            cluster,
+            cast(GroupOffsetTranslator, translator),
+            cast(CheckpointWriter, self.writer),
+            cast(Any, self.syncing),
+        )
+
+    def _read(self) -> Mapping[tuple[GroupId, TopicPartition], GroupMove]:
+        self.asked.append("journal")
+        if self.silent:
+            raise ClusterError("no answer")
+        return self.moves
+
+    def _offsets(self, groups: Collection[GroupId]) -> tuple[Mapping[GroupId, GroupOffsets], Mapping[GroupId, int]]:
+        return {group: self.present[group] for group in groups if group in self.present}, {}
+
+    def _prove(self, places: Mapping[Any, GroupPlace], *rest: object) -> dict[Any, GroupPlace]:
+        return {} if self.proven is None else dict.fromkeys(places, self.proven)
+
+    def look(self) -> tuple[set[GroupId], set[GroupId]]:
+        """The inexact groups, and those ahead, after a look at a later moment."""
+        self.clock.sleep(SAME_S + 1)
+        self.unsafe.look()
+        return set(self.unsafe.inexact), set(self.unsafe.ahead)
+
+    def stand_at(self, offset: int) -> None:
+        """Let the group stand further on the target than its place there."""
+        self.present[SHOP] = {THERE: CommittedOffset(offset)}
+        self.syncing.ahead = {SHOP: frozenset({THERE})}
+
+
+@pytest.fixture
+def scene(monkeypatch: pytest.MonkeyPatch) -> Scene:
+    return Scene(monkeypatch)
+
+
+def move(source: int, target: int, *, released: bool = False) -> GroupMove:
+    return GroupMove(SourceOffset(source), TargetOffset(target), released)
+
+
+def test_an_inexact_group_that_a_switchover_moved_is_no_doubt(scene: Scene) -> None:
+    assert scene.look() == ({SHOP}, set())
+    scene.moves[SHOP, THERE] = move(170, 165)
+    assert scene.look() == (set(), set())
+    scene.writer.inexact = {SHOP: {HERE: SourceOffset(180)}}
+    scene.moves[SHOP, THERE] = move(170, 165, released=True)
+    assert scene.look() == ({SHOP}, set()), "it reads on on the source"
+
+
+def test_a_moved_group_that_reads_on_on_the_target_skips_nothing_and_a_group_set_there_by_hand_does(
+    scene: Scene,
+) -> None:
+    scene.writer.inexact, scene.exact = {}, True
+    scene.stand_at(300)
+    assert scene.look() == (set(), {SHOP})
+    scene.moves[SHOP, THERE] = move(170, 165)
+    assert scene.look() == (set(), set())
+    scene.moves[SHOP, THERE] = move(170, 310)
+    assert scene.look() == (set(), {SHOP}), "it was set back on the target since"
+    scene.moves.clear()
+    scene.returns[SHOP, THERE] = move(160, 300)
+    assert scene.look() == (set(), set()), "it had read up to 300 before it came back"
+
+
+def test_a_place_that_offset_syncs_prove_is_exact(scene: Scene) -> None:
+    scene.proven = GroupPlace(THERE, 165, exact=True, past=165)
+    assert scene.look() == (set(), set())
+    scene.proven = GroupPlace(THERE, 165, exact=False, past=169)
+    assert scene.look() == ({SHOP}, set())
+    scene.proven = GroupPlace(THERE, 160, exact=True, past=160)
+    scene.stand_at(165)
+    assert scene.look() == ({SHOP}, {SHOP}), "it would skip five records"
+
+
+def test_members_on_the_target_alone_need_no_look(scene: Scene) -> None:
+    scene.syncing.active = frozenset({SHOP})
+    assert scene.look() == (set(), set())
+    assert scene.asked == []
+    scene.writer.active_on_source = frozenset({SHOP})
+    assert scene.look() == ({SHOP}, set())
+
+
+def test_a_flow_without_doubts_reads_nothing_and_the_same_doubts_rest(scene: Scene) -> None:
+    scene.look()
+    for _ in range(3):
+        scene.unsafe.look()
+    assert scene.asked == ["journal"]
+    scene.writer.inexact = {SHOP: {HERE: SourceOffset(180)}}
+    scene.unsafe.look()
+    assert scene.asked == ["journal"] * 2, "the group has committed again"
+    scene.writer.inexact = {}
+    scene.look()
+    assert scene.asked == ["journal"] * 2
+
+
+def test_a_silent_cluster_leaves_doubts_as_they_are(scene: Scene) -> None:
+    scene.moves[SHOP, THERE] = move(170, 165)
+    scene.look()
+    scene.silent = True
+    assert scene.look() == (set(), set())
+    scene.writer.inexact = {SHOP: {HERE: SourceOffset(170), TopicPartition(HERE.topic, 1): SourceOffset(3)}}
+    assert scene.look() == ({SHOP}, set())
