@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from functools import partial
 from typing import NamedTuple
 
 from twinlog.clock import LONG_AGO
@@ -35,6 +36,9 @@ MISSING_S = 30.0
 
 SAME_S = 30.0
 """The seconds between two looks at the same doubts."""
+
+UNUSED_S, LONGEST_S = 60.0, 600.0
+"""The seconds after which an unused history of offset syncs is forgotten, and after which the history is read again."""
 
 
 class Doubt(NamedTuple):
@@ -69,7 +73,11 @@ class UnsafeGroups:
         self._syncing = syncing
         self._moves = GroupMovesReader(settings, target, missing_s=MISSING_S)
         self._returns = GroupReturnsReader(settings, source, missing_s=MISSING_S)
-        self._prover = GroupPlaceProver(settings, translator.reverse, source, target, group_filter_of(settings).accepts)
+        accepts = group_filter_of(settings).accepts
+        self._new_prover = partial(GroupPlaceProver, settings, translator.reverse, source, target, accepts)
+        self._prover: GroupPlaceProver | None = None
+        self._prover_since = self._forget_at = LONG_AGO
+        self._proven: dict[Doubt, GroupPlace] = {}
         self._admin = GroupAdmin(target.client)
         self._looked_at: frozenset[Doubt] = frozenset()
         self._look_again_at = LONG_AGO
@@ -119,6 +127,7 @@ class UnsafeGroups:
         now = self._target.clock.monotonic()
         if not doubts:
             self._looked_at, self._resolved = doubts, frozenset()
+            self._prover, self._proven = None, {}
             return
         if doubts == self._looked_at and now < self._look_again_at:
             return
@@ -148,15 +157,34 @@ class UnsafeGroups:
             for doubt in doubts
             if (place := translated_place(self._translator, doubt.where, doubt.offset)) is not None
         }
-        inexact = {(doubt.group, doubt.where): place for doubt, place in found.items() if place.by and not place.exact}
-        if not inexact:
-            return found
+        copied = self._translator.copied_up_to()
+        inexact = {
+            doubt: place
+            for doubt, place in found.items()
+            if place.by == "back" or (place.by and doubt.offset <= copied.get(doubt.where, -1))
+        }
+        self._proven = {doubt: place for doubt, place in self._proven.items() if doubt in inexact}
+        self._proven |= self._prove({doubt: place for doubt, place in inexact.items() if doubt not in self._proven})
+        return {**found, **self._proven}
+
+    def _prove(self, places: Mapping[Doubt, GroupPlace]) -> dict[Doubt, GroupPlace]:
+        """The places of copies by MirrorMaker 2 as near as they are proven; more offset syncs add nothing later."""
+        now = self._target.clock.monotonic()
+        if not places:
+            if now >= self._forget_at:
+                self._prover = None
+            return {}
+        if self._prover is None or now - self._prover_since > LONGEST_S:
+            # The history of offset syncs grows in memory as long as it is read.
+            self._prover, self._prover_since = self._new_prover(), now
+        self._forget_at = now + UNUSED_S
         committed: dict[GroupId, GroupOffsets] = defaultdict(dict)
-        for doubt in found:
+        for doubt in places:
             committed[doubt.group][doubt.where] = CommittedOffset(doubt.offset)
         checkpoints = [one for group in committed for one in self._writer.last_checkpoints(group)]
-        proven = self._prover.prove(inexact, committed, self._translator.copied_up_to(), checkpoints)
-        return {doubt: proven.get((doubt.group, doubt.where), place) for doubt, place in found.items()}
+        by_partition = {(doubt.group, doubt.where): place for doubt, place in places.items()}
+        proven = self._prover.prove(by_partition, committed, {}, checkpoints)
+        return {doubt: proven.get((doubt.group, doubt.where), place) for doubt, place in places.items()}
 
     def _is_right(
         self, doubt: Doubt, place: GroupPlace, present: GroupOffsets, moves: GroupMoves, returns: GroupMoves

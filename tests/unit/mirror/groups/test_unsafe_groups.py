@@ -40,6 +40,7 @@ class Scene:
         self.clock = VirtualClock(0.0)
         self.asked: list[str] = []
         self.exact = False
+        self.provers = 0
         self.present: dict[GroupId, GroupOffsets] = {SHOP: {THERE: CommittedOffset(165)}}
         self.proven: GroupPlace | None = None
         self.moves: dict[tuple[GroupId, TopicPartition], GroupMove] = {}
@@ -61,7 +62,7 @@ class Scene:
             translate_offset=lambda where, offset: TranslatedGroupOffset(THERE, TargetOffset(165), self.exact),
         )
         cluster: Any = SimpleNamespace(client=None, call=lambda step, *args: step(*args), clock=self.clock)
-        monkeypatch.setattr(unsafe_groups, "GroupPlaceProver", lambda *args: SimpleNamespace(prove=self._prove))
+        monkeypatch.setattr(unsafe_groups, "GroupPlaceProver", self._new_prover)
         monkeypatch.setattr(unsafe_groups, "GroupMovesReader", lambda *args, **kw: SimpleNamespace(read=self._read))
         returns = SimpleNamespace(read=lambda: self.returns)
         monkeypatch.setattr(unsafe_groups, "GroupReturnsReader", lambda *args, **kw: returns)
@@ -84,7 +85,17 @@ class Scene:
     def _offsets(self, groups: Collection[GroupId]) -> tuple[Mapping[GroupId, GroupOffsets], Mapping[GroupId, int]]:
         return {group: self.present[group] for group in groups if group in self.present}, {}
 
+    def _new_prover(self, *args: object) -> SimpleNamespace:
+        self.provers += 1
+        return SimpleNamespace(prove=self._prove)
+
+    def commit(self, offset: int) -> None:
+        """Let the group commit on the source, still without an exact translation."""
+        self.writer.inexact = {SHOP: {HERE: SourceOffset(offset)}}
+        self.writer.committed = lambda group: {HERE: CommittedOffset(offset)}
+
     def _prove(self, places: Mapping[Any, GroupPlace], *rest: object) -> dict[Any, GroupPlace]:
+        self.asked.append("offset syncs")
         return {} if self.proven is None else dict.fromkeys(places, self.proven)
 
     def look(self) -> tuple[set[GroupId], set[GroupId]]:
@@ -136,10 +147,27 @@ def test_a_place_that_offset_syncs_prove_is_exact(scene: Scene) -> None:
     scene.proven = GroupPlace(THERE, 165, exact=True, past=165)
     assert scene.look() == (set(), set())
     scene.proven = GroupPlace(THERE, 165, exact=False, past=169)
+    scene.commit(171)
     assert scene.look() == ({SHOP}, set())
     scene.proven = GroupPlace(THERE, 160, exact=True, past=160)
+    scene.commit(172)
     scene.stand_at(165)
     assert scene.look() == ({SHOP}, {SHOP}), "it would skip five records"
+    scene.commit(501)
+    scene.look()
+    assert scene.asked.count("offset syncs") == 3, "what is still to copy has no place to prove"
+
+
+def test_offset_syncs_are_read_once_for_an_offset_and_forgotten_while_unused(scene: Scene) -> None:
+    for _ in range(100):
+        assert scene.look() == ({SHOP}, set())
+    assert scene.asked.count("offset syncs") == 1
+    assert scene.unsafe._prover is None
+    for offset in range(171, 200):
+        scene.commit(offset)
+        scene.look()
+    assert scene.asked.count("offset syncs") == 30
+    assert scene.provers == 3, "the history starts over after ten minutes"
 
 
 def test_members_on_the_target_alone_need_no_look(scene: Scene) -> None:
@@ -154,13 +182,13 @@ def test_a_flow_without_doubts_reads_nothing_and_the_same_doubts_rest(scene: Sce
     scene.look()
     for _ in range(3):
         scene.unsafe.look()
-    assert scene.asked == ["journal"]
+    assert scene.asked == ["journal", "offset syncs"]
     scene.writer.inexact = {SHOP: {HERE: SourceOffset(180)}}
     scene.unsafe.look()
-    assert scene.asked == ["journal"] * 2, "the group has committed again"
+    assert scene.asked.count("journal") == 2, "the group has committed again"
     scene.writer.inexact = {}
     scene.look()
-    assert scene.asked == ["journal"] * 2
+    assert scene.asked.count("journal") == 2
 
 
 def test_a_silent_cluster_leaves_doubts_as_they_are(scene: Scene) -> None:
