@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from harness.wait import wait_for
 from tests.unit.ui.browser import Answer, Browser
 from tests.unit.ui.fakes import FakeSources
 from tests.unit.ui.test_accessible import Outline
@@ -368,10 +369,12 @@ def test_the_run_is_a_process_whose_flow_joins_the_pages(
     assert "and run it" not in browser.get(f"/ui/migration/plan?id={migration}").text
     assert act(browser, migration, "run").status == 409
     assert browser.json(f"/ui/migration/plan?id={migration}")["process"] == shown["process"]
-    store.close()
     first = run_of(store, migration)
+    # A signal may else end the process before its first line.
+    arguments = f"-m twinlog.ui.migration.tethered_run {first.file}"
+    wait_for(lambda: arguments in first.log.read_text(), 60, "the process has written its arguments")
+    store.close()
     assert first.code is not None
-    assert f"-m twinlog.ui.migration.tethered_run {first.file}" in first.log.read_text()
     # An ended process is followed by another, with the same file.
     assert "and run it again" in browser.get(f"/ui/migration/plan?id={migration}").text
     assert act(browser, migration, "run").status == 303
