@@ -169,6 +169,15 @@ _AUDIT = Area(
             impact="The topics have no copies.",
             mend="Correct the names, create the topics, or grant the rights of `twinlog acls FILE --missing`.",
         ),
+        Message(
+            "TW-AUDIT-10",
+            "Records wait in paused partitions",
+            "error",
+            lines=("`N records wait in M paused partitions`",),
+            meaning="An operator paused the partitions by [`twinlog topics pause`](topics.md#pauses).",
+            impact="A failover leaves these records behind.",
+            mend="Run `twinlog topics resume`, and audit the flow again.",
+        ),
     ),
 )
 

@@ -31,6 +31,7 @@ from twinlog.ops.audit.near_misses import outside
 from twinlog.ops.audit.records import CompareRanges, gap_findings, record_findings, suspect_histories
 from twinlog.ops.audit.report import AuditPart, FlowAudit, PartResult, unread_reason
 from twinlog.ops.audit.sample import sample_of
+from twinlog.ops.audit.uncopied import UncopiedRecords, read_uncopied, with_uncopied
 from twinlog.ops.diff.differences import FlowTopicPairing, compare_clusters
 from twinlog.ops.groups.command import hidden_offsets
 from twinlog.ops.groups.reader import GroupsReader, followers
@@ -112,6 +113,7 @@ class FlowAuditor:
         self._history = SyncHistory({})
         self._by_twinlog = False
         """Whether twinlog runs the flow now."""
+        self._uncopied = UncopiedRecords()
         self._here: Inventory | None = None
         self._there: Inventory | None = None
 
@@ -131,7 +133,7 @@ class FlowAuditor:
         parts: list[PartResult] = []
         lag = self._part(AuditPart.LAG, lambda: self._state(runner))
         if flow.copies:
-            parts += self._records()
+            parts += [with_uncopied(flow, one, self._uncopied) for one in self._records()]
         if flow.enabled and flow.kind in (None, "checkpoint"):
             parts.append(self._part(AuditPart.GROUPS, self._groups))
         parts.append(lag)
@@ -265,8 +267,15 @@ class FlowAuditor:
         detail = f": {seen.state.detail}" if seen.state.detail else ""
         runner.append(f"{seen.state.word}{detail}")
         self._by_twinlog = seen.state.condition is FlowCondition.RUNNING and seen.state.word != BY_OTHERS
-        trouble = None if seen.lag_trouble is None else unread_reason([seen.lag_trouble])
-        return PartResult(AuditPart.LAG, tuple(state_found(seen)), f"{counted(len(seen.topics), 'topic')}", trouble)
+        troubles = [] if seen.lag_trouble is None else [seen.lag_trouble]
+        uncopied = None
+        try:
+            uncopied = self._uncopied = read_uncopied(seen, self._source, self._target)
+        except ClusterError as error:
+            troubles.append(told(error))
+        findings = state_found(seen, uncopied)
+        scope = counted(len(seen.topics), "topic")
+        return PartResult(AuditPart.LAG, tuple(findings), scope, unread_reason(dict.fromkeys(troubles)))
 
     def _filter(self) -> PartResult:
         here = self._source_inventory()

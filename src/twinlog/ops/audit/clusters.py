@@ -15,7 +15,9 @@ from twinlog.config.text.entries import IGNORED_HERE
 from twinlog.mistakes import ConfigWarning, MistakeKind
 from twinlog.model.amounts import counted, shown_bytes
 from twinlog.model.held import HeldPartition, HeldReason
+from twinlog.model.types import TopicName, TopicPartition
 from twinlog.ops.audit.report import AuditPart, Finding, PartResult, Severity, limited
+from twinlog.ops.audit.uncopied import UncopiedRecords, paused_findings
 from twinlog.ops.diff.differences import ClusterDifference
 from twinlog.ops.plan.flow_plan import FlowPlan, Problem
 from twinlog.ops.status.flow import FlowSnapshot
@@ -60,8 +62,11 @@ def _of(warning: ConfigWarning, severity: Severity, text: str, way: str) -> Find
     return Finding("ignored-key", severity, AuditPart.KEYS, text, way, cause=warning.id)
 
 
-def state_found(seen: FlowSnapshot) -> list[Finding]:
-    """The troubles of the process that runs a flow, its held partitions, and the lag of each topic."""
+def state_found(seen: FlowSnapshot, uncopied: UncopiedRecords | None = None) -> list[Finding]:
+    """The troubles of the process that runs a flow, its held and paused partitions, and the lag of each topic.
+
+    `uncopied` None is unread.
+    """
     flow = seen.settings
     found: list[Finding] = []
     if seen.state.condition in (FlowCondition.DOWN, FlowCondition.UNKNOWN):
@@ -69,16 +74,10 @@ def state_found(seen: FlowSnapshot) -> list[Finding]:
         text = f"the flow is {seen.state.word}{detail}"
         way = "start it, or mend the cause in its log; `twinlog status` shows the same line"
         found.append(Finding("process", Severity.CRITICAL, AuditPart.LAG, text, way, flow=flow.name))
-    found += _held(seen)
-    late = [topic for topic in seen.topics if topic.lag]
-    if late:
-        lag = sum(topic.lag for topic in late)
-        text = (
-            f"{counted(lag, 'record')} of {counted(len(late), 'topic')} {'waits' if lag == 1 else 'wait'} to be copied"
-        )
-        way = "a failover now would leave them behind; ask again once the mirror has caught up"
-        lines = [f"{topic.topic}: {counted(topic.lag, 'record')}" for topic in late]
-        found.append(Finding("lag", Severity.NOTE, AuditPart.LAG, text, way, lag, flow.name, limited(lines)))
+    found += _held(seen, uncopied or UncopiedRecords())
+    if uncopied is not None:
+        found += paused_findings(flow, uncopied)
+    found += _lag(seen, uncopied)
     # The finding of a held partition has the reason for its unknown lag.
     unknown = {topic.topic: topic.unknown - topic.held for topic in seen.topics if topic.unknown > topic.held}
     if unknown:
@@ -91,7 +90,29 @@ def state_found(seen: FlowSnapshot) -> list[Finding]:
     return found
 
 
-def _held(seen: FlowSnapshot) -> list[Finding]:
+def _lag(seen: FlowSnapshot, uncopied: UncopiedRecords | None) -> list[Finding]:
+    """The records that the mirror will copy by itself; other records wait for an operator, or are deleted."""
+    left = {topic: topic.lag for topic in seen.topics}
+    if uncopied is not None:
+        aside = set(uncopied.deleted)
+        if seen.held_report is not None:
+            aside |= {one.source for one in seen.held_report.held_partitions}
+        # The report of a process leaves paused partitions out of its sums.
+        aside = aside | uncopied.paused if seen.by_positions else aside - uncopied.paused
+        left = {topic: lag - uncopied.offsets(aside, TopicName(topic.topic)) for topic, lag in left.items()}
+    late = {topic: lag for topic, lag in left.items() if lag > 0}
+    if not late:
+        return []
+    lag = sum(late.values())
+    text = f"{counted(lag, 'record')} of {counted(len(late), 'topic')} {'waits' if lag == 1 else 'wait'} to be copied"
+    way = "a failover now would leave them behind; ask again once the mirror has caught up"
+    if uncopied is None and any(topic.held for topic in late):
+        way = "a failover now would leave them behind; mend the causes of held partitions, and ask again"
+    lines = limited(f"{topic.topic}: {counted(lag, 'record')}" for topic, lag in late.items())
+    return [Finding("lag", Severity.NOTE, AuditPart.LAG, text, way, lag, seen.settings.name, lines)]
+
+
+def _held(seen: FlowSnapshot, uncopied: UncopiedRecords) -> list[Finding]:
     """A finding for each reason that holds partitions."""
     report, flow = seen.held_report, seen.settings.name
     if report is None:
@@ -104,10 +125,16 @@ def _held(seen: FlowSnapshot) -> list[Finding]:
         count = max(len(some), dict(report.held_by_reason).get(reason, 0))
         text = f"{counted(count, 'partition')} {'is' if count == 1 else 'are'} held ({reason}): {some[0].text}"
         way = some[0].way_out or "`twinlog status` shows each held partition"
-        lines = limited(f"{one.source}: {one.text}" for one in some)
+        lines = limited(f"{one.source}: {one.text}{_waiting(one.source, uncopied)}" for one in some)
         cause = some[0].message_id
         found.append(Finding("held", Severity.CRITICAL, AuditPart.LAG, text, way, count, flow, lines, cause))
     return found
+
+
+def _waiting(part: TopicPartition, uncopied: UncopiedRecords) -> str:
+    """The records that wait in a held partition, as the end of its line."""
+    waits = uncopied.waiting.get(part, 0)
+    return f"; {counted(waits, 'record')} {'waits' if waits == 1 else 'wait'} to be copied" if waits else ""
 
 
 def settings_found(
@@ -182,10 +209,13 @@ def _difference(
 
 
 def changes_found(plan: FlowPlan, *, by_twinlog: bool = False) -> list[Finding]:
-    """The problems of a run of twinlog, and its first changes unless the flow runs `by_twinlog` already."""
-    found = [_problem(plan, problem) for problem in plan.problems]
+    """The problems of a run of twinlog, and its first changes unless the flow runs `by_twinlog` already.
+
+    A gap of a flow that runs holds its partition now, and is a finding of another part.
+    """
     if by_twinlog:
-        return found
+        return [_problem(plan, problem, "an obstacle of the run") for problem in plan.problems if problem.kind != "gap"]
+    found = [_problem(plan, problem, "a run of twinlog would stop, or skip a part") for problem in plan.problems]
     remotes = [f"{one.name}: {counted(one.partitions, 'partition')}" for one in plan.create if one.source is not None]
     own = [f"{one.cluster}: {one.name}" for one in plan.create if one.source is None]
     settings = [
@@ -216,14 +246,14 @@ def changes_found(plan: FlowPlan, *, by_twinlog: bool = False) -> list[Finding]:
     return found
 
 
-def _problem(plan: FlowPlan, problem: Problem) -> Finding:
-    """The way out of most problems is the last part of their text."""
+def _problem(plan: FlowPlan, problem: Problem, words: str) -> Finding:
+    """A problem after some words; the way out of most problems is the last part of their text."""
     text, _, way = problem.text.rpartition("; ")
     if problem.kind == "permission":
         text, way = problem.text, "`twinlog acls FILE --missing` prints the commands that grant it or remove a denial"
     elif not text:
         text, way = problem.text, "mend it before the first run; `twinlog plan` shows it, too"
-    text = f"a run of twinlog would stop, or skip a part ({problem.kind}): {text}"
+    text = f"{words} ({problem.kind}): {text}"
     return Finding("problem", Severity.WARNING, AuditPart.CHANGES, text, way, flow=plan.flow, cause=problem.id)
 
 

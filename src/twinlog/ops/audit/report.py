@@ -27,6 +27,9 @@ FindingKind = Literal[
     "topic-outside",
     "group-outside",
     "held",
+    "paused",
+    "paused-records",
+    "passed-over",
     "ignored-key",
     "missing-copy",
     "setting",
@@ -52,6 +55,7 @@ _IDS: Mapping[FindingKind, str] = {
     "missing-copy": "TW-AUDIT-06",
     "setting": "TW-AUDIT-07",
     "acl": "TW-AUDIT-08",
+    "paused-records": "TW-AUDIT-10",
 }
 """The message ids of findings without a `cause`."""
 
@@ -239,6 +243,8 @@ _ABOUT_RECORDS: tuple[tuple[tuple[FindingKind, ...], str, str], ...] = (
     (("missing-records", "gap"), "record is missing", "records are missing"),
     (("doubled-records",), "record is doubled", "records are doubled"),
     (("changed-records",), "record is changed", "records are changed"),
+    (("held",), "partition is held", "partitions are held"),
+    (("paused-records",), "record waits in paused partitions", "records wait in paused partitions"),
     (("group-skips",), "record would be skipped by consumer groups", "records would be skipped by consumer groups"),
     (("group-repeats",), "record would be repeated by consumer groups", "records would be repeated by consumer groups"),
 )

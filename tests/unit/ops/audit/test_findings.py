@@ -309,7 +309,11 @@ def test_the_plan_of_a_run_becomes_notes_and_its_problems_warnings() -> None:
     problems = (Problem("disk", "too full; add disks"), Problem("permission", "User:x lacks READ on topic t"))
     plan = FlowPlan("a->b", "a", "b", 50e6, problems=problems, notes=("x",))
     problem, permission, note = changes_found(plan)
-    assert changes_found(plan, by_twinlog=True) == [problem, permission]
+    running = changes_found(replace(plan, problems=(*problems, Problem("gap", "t-0: gone; accept it"))), by_twinlog=True)
+    assert [one.text for one in running] == [
+        "an obstacle of the run (disk): too full",
+        "an obstacle of the run (permission): User:x lacks READ on topic t",
+    ], "the gap holds its partition now, by another finding"
     assert (problem.kind, problem.severity, problem.way_out) == ("problem", Severity.WARNING, "add disks")
     assert problem.text.endswith("(disk): too full")
     assert permission.text.endswith("User:x lacks READ on topic t")
