@@ -309,7 +309,8 @@ def test_the_plan_of_a_run_becomes_notes_and_its_problems_warnings() -> None:
     problems = (Problem("disk", "too full; add disks"), Problem("permission", "User:x lacks READ on topic t"))
     plan = FlowPlan("a->b", "a", "b", 50e6, problems=problems, notes=("x",))
     problem, permission, note = changes_found(plan)
-    running = changes_found(replace(plan, problems=(*problems, Problem("gap", "t-0: gone; accept it"))), by_twinlog=True)
+    with_gap = replace(plan, problems=(*problems, Problem("gap", "t-0: gone; accept it")))
+    running = changes_found(with_gap, by_twinlog=True)
     assert [one.text for one in running] == [
         "an obstacle of the run (disk): too full",
         "an obstacle of the run (permission): User:x lacks READ on topic t",
