@@ -50,7 +50,7 @@ class Doubt(NamedTuple):
 
 
 class UnsafeGroups:
-    """The unsafe groups of a flow; `look` resolves doubts about them, and any thread may read the properties.
+    """The unsafe groups of a flow; `resolve_doubts` clears doubts about them, and any thread may read the properties.
 
     `syncing` is None for a flow that commits nothing on the target. A missing right, or a silent cluster, leaves the
     doubts as they are.
@@ -82,7 +82,7 @@ class UnsafeGroups:
         self._looked_at: frozenset[Doubt] = frozenset()
         self._look_again_at = LONG_AGO
         self._resolved: frozenset[tuple[GroupId, TopicPartition]] = frozenset()
-        """The resolved doubts of the last look; a group that commits again is doubtful only after the next look."""
+        """The resolved doubts of the last look; a group that commits again is doubtful only after the next turn."""
 
     @property
     def inexact(self) -> frozenset[GroupId]:
@@ -121,7 +121,7 @@ class UnsafeGroups:
             if self._translator.remote(where) in remotes
         ]
 
-    def look(self) -> None:
+    def resolve_doubts(self) -> None:
         """Look again at new doubts, and at known doubts after `SAME_S`; nothing is written."""
         doubts = frozenset(self._inexact()).union(self._ahead())
         now = self._target.clock.monotonic()

@@ -221,7 +221,7 @@ def begin_following_groups(
         last_step=syncing.commit_last_offsets,
     )
     unsafe = UnsafeGroups(settings, source, target, of_groups, writer, None if sync is None else syncing)
-    jobs.begin("find out which groups have moved", unsafe.look, DOUBTS_S)
+    jobs.begin("find out which groups have moved", unsafe.resolve_doubts, DOUBTS_S)
     so_far.set_jobs(writer, (checkpoints, sync), unsafe)
     return writer
 

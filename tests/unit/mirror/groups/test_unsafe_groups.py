@@ -101,7 +101,7 @@ class Scene:
     def look(self) -> tuple[set[GroupId], set[GroupId]]:
         """The inexact groups, and those ahead, after a look at a later moment."""
         self.clock.sleep(SAME_S + 1)
-        self.unsafe.look()
+        self.unsafe.resolve_doubts()
         return set(self.unsafe.inexact), set(self.unsafe.ahead)
 
     def stand_at(self, offset: int) -> None:
@@ -181,10 +181,10 @@ def test_members_on_the_target_alone_need_no_look(scene: Scene) -> None:
 def test_a_flow_without_doubts_reads_nothing_and_the_same_doubts_rest(scene: Scene) -> None:
     scene.look()
     for _ in range(3):
-        scene.unsafe.look()
+        scene.unsafe.resolve_doubts()
     assert scene.asked == ["journal", "offset syncs"]
     scene.writer.inexact = {SHOP: {HERE: SourceOffset(180)}}
-    scene.unsafe.look()
+    scene.unsafe.resolve_doubts()
     assert scene.asked.count("journal") == 2, "the group has committed again"
     scene.writer.inexact = {}
     scene.look()
