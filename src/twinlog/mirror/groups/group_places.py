@@ -69,12 +69,19 @@ def translated_place(
     return place_of(remote, known, by, lambda: translator.past_copies(where, offset))
 
 
-def _nearest(place: GroupPlace, synced: SyncedPlace | None, last: Checkpoint | None, end: int) -> GroupPlace:
-    """Return an inexact place in a log up to `end`, with what offset syncs and an earlier checkpoint add to it."""
+def _nearest(
+    place: GroupPlace, synced: SyncedPlace | None, past_copies: int | None, last: Checkpoint | None, end: int
+) -> GroupPlace:
+    """Return an inexact place in a log up to `end`, with what offset syncs and an earlier checkpoint add to it.
+
+    Without any place `past_copies` bounds the checkpoint: the checkpoint may be of an earlier log.
+    """
     if synced is not None:
         # The ends of both logs rule out syncs that the translation had to believe.
         known = synced.joined(None if place.by_syncs else place.offset, place.past)
         place = place._replace(offset=known.least, exact=known.exact, past=known.past)
+    elif place.offset is None and past_copies is not None:
+        place = place._replace(past=past_copies if place.past is None else min(place.past, past_copies))
     past = end if place.past is None else min(place.past, end)
     if last is not None and (place.offset or 0) < last.downstream <= past:
         place = place._replace(offset=int(last.downstream))
@@ -140,10 +147,12 @@ class GroupPlaceProver:
                 continue
             if place.by == "there":
                 synced = forth_known.translate(where, SourceOffset(offset), end)
+                past = forth_known.past_copies(where, SourceOffset(offset))
             else:
-                synced = back_known.translate_back(place.partition, TargetOffset(offset), end)
+                synced, past = back_known.translate_back(place.partition, TargetOffset(offset), end), None
             last = last_ones.get((group, place.partition))
-            near = _nearest(place, synced, last if last is not None and last.upstream <= offset else None, end)
+            last = last if last is not None and last.upstream <= offset else None
+            near = _nearest(place, synced, past, last, end)
             # While the flow is behind, records that the group has read are still to come.
             is_behind = offset > cut.get(where, offset)
             found[group, where] = near._replace(exact=False, past=None) if is_behind else near

@@ -214,13 +214,15 @@ class PartitionPlaces:
         ahead = min(bisect_right(self._furthest, offset), bisect_left(self._reached, offset))
         if not ahead or self._sources[0] > offset:
             return None
-        least = self._targets[ahead - 1] + (self._sources[ahead - 1] < offset)
+        return SyncedPlace(self._targets[ahead - 1] + (self._sources[ahead - 1] < offset), self.past_copies(offset))
+
+    def past_copies(self, offset: int) -> int | None:
+        """A target offset after the copies of all records before `offset`, and not after the last copy of the next
+        record with a sync; None after the last sync."""
         after = bisect_left(self._nearest_after, offset)
-        if not after:
-            return SyncedPlace(least, self._targets[0])
-        if self._sources[after - 1] == offset - 1:
-            return SyncedPlace(least, self._targets[after - 1] + 1)
-        return SyncedPlace(least, self._targets[after] if after < len(self) else None)
+        if after and self._sources[after - 1] == offset - 1:
+            return self._targets[after - 1] + 1
+        return self._targets[after] if after < len(self) else None
 
     def to_source(self, offset: int) -> SyncedPlace | None:
         """The place after the records that a reader of the copy before `offset` has read; None before the first sync.
@@ -288,6 +290,14 @@ class SyncHistory:
         """
         known = self._written.get(partition)
         return None if known is None else _inside(known.to_target(int(offset)), target_end)
+
+    def past_copies(self, partition: TopicPartition, offset: SourceOffset) -> int | None:
+        """As in `translate`, also before the first sync: a group that continues later would skip records.
+
+        The copies are in an earlier log if the remote topic was recreated since.
+        """
+        known = self._written.get(partition)
+        return None if known is None else known.past_copies(int(offset))
 
     def translate_back(self, partition: TopicPartition, offset: TargetOffset, source_end: int) -> SyncedPlace | None:
         """The place in a source partition of a group that has committed `offset` in its copy."""

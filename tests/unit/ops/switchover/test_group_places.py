@@ -83,7 +83,7 @@ class Syncs:
 
 def copied_by_mirror_maker(
     offset: int,
-    there: int,
+    there: int | None,
     syncs: Syncs,
     *,
     present: int | None = None,
@@ -103,14 +103,16 @@ def copied_by_mirror_maker(
     return groups.read_groups([MovedTopic(ORDERS, COPY.topic, 1, ORDERS)], cut, ends, {})
 
 
-def place_before_a_move(offset: int, there: int, syncs: Syncs, checkpoint: tuple[int, int] | None = None) -> GroupPlace:
+def place_before_a_move(
+    offset: int, there: int | None, syncs: Syncs, checkpoint: tuple[int, int] | None = None
+) -> GroupPlace:
     """The place of such a group for `twinlog groups`, `plan`, `audit` and `canary report`."""
     source, target = ScriptedGroups("a", offset), ScriptedGroups("b", 0)
     source.log, target.log = {P0: (0, 1201)}, {COPY: (0, 1201), P0: (0, 5)}
     flow = replace(facts(source, target)._flow, policy="default")
     maps = SimpleNamespace(maps=None, lock=None)
     reader = GroupPlacesReader(flow, cast("ClusterAdmin", source), cast("ClusterAdmin", target), cast("MapStore", maps))
-    known = TranslatedGroupOffset(COPY, TargetOffset(there), False, by_syncs=True)
+    known = None if there is None else TranslatedGroupOffset(COPY, TargetOffset(there), False, by_syncs=True)
     vars(reader.translator).update(translate_offset=lambda *_: known, past_copies=lambda *_: None)
     vars(reader)["copied_up_to"] = lambda *_: SourceOffset(1201)
     vars(reader._proofs)["_history_there"] = syncs
@@ -246,6 +248,18 @@ def test_an_own_commit_of_mirror_maker_is_not_called_ahead() -> None:
     # Nor do checkpoints of a log that was longer, or past the copy of a later record.
     assert reports(copied_by_mirror_maker(800, 405, syncs, checkpoint=(800, 5000)))[:2] == ("committed", 405)
     assert reports(copied_by_mirror_maker(800, 405, syncs, checkpoint=(800, 1000)))[:2] == ("committed", 405)
+
+
+def test_a_checkpoint_of_a_remote_topic_that_was_recreated_leads_no_group_past_records() -> None:
+    # MirrorMaker 2 committed 900 for the group in the earlier log. In the present log the record at 1000 is at 0.
+    recreated = Syncs((0, 0), (900, 900), (1000, 0), (1100, 100), (1190, 1000))
+    result, there, skips, _, _ = reports(copied_by_mirror_maker(900, None, recreated, checkpoint=(900, 900)))
+    assert (result, there, skips) == ("unknown", None, None)
+    assert place_before_a_move(900, None, recreated, (900, 900)).offset is None
+    # Compaction deleted the first syncs of the present log.
+    compacted = Syncs((1000, 950), (1100, 1050))
+    assert reports(copied_by_mirror_maker(900, None, compacted, checkpoint=(900, 900)))[:2] == ("committed", 900)
+    assert place_before_a_move(900, None, compacted, (900, 900)).offset == 900
 
 
 def test_a_position_beyond_an_inexact_place_only_may_skip_records() -> None:
