@@ -11,8 +11,10 @@ from twinlog.kafka.net.connections import principal as principal_of
 from twinlog.mistakes import ConfigProblem
 from twinlog.model.acls import ANYWHERE, IMPLIED, Acl, AclOperation, AclPermissionType, ResourceType, includes
 from twinlog.model.types import Alias
+from twinlog.ops.acls.command_rights import COMMAND_ROWS, SWITCHOVER_ROWS
 from twinlog.ops.acls.resources import TWINLOG_TOPICS, Resource
-from twinlog.ops.acls.rights import ROWS, Login, RightRow, Side
+from twinlog.ops.acls.rights import Login, RightRow, Side
+from twinlog.ops.acls.run_rights import RUN_ROWS
 from twinlog.settings.flow import ClientSettings, ExactlyOnce, FlowSettings
 from twinlog.settings.worker import GroupSettings, WorkerSettings
 
@@ -71,6 +73,9 @@ def denial_of(acl: Acl, rights: Sequence[NeededRight], *, fence: bool) -> Denial
     taken = [f"{', '.join(dict.fromkeys(names))} from {who}" for who, names in found.items()]
     return DenialLine(rights[0].cluster, acl, " and ".join(taken), fence)
 
+
+ROWS = (*RUN_ROWS, *COMMAND_ROWS, *SWITCHOVER_ROWS)
+"""All rights that twinlog knows."""
 
 _Rights = dict[tuple[Resource, AclOperation], list[str]]
 

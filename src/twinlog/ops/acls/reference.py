@@ -10,7 +10,9 @@ import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from twinlog.ops.acls.rights import COMMAND_ROWS, RUN_ROWS, SWITCHOVER_ROWS, USES, RightRow
+from twinlog.ops.acls.command_rights import COMMAND_ROWS, SWITCHOVER_ROWS
+from twinlog.ops.acls.rights import USES, RightRow
+from twinlog.ops.acls.run_rights import RUN_ROWS
 
 PAGES = ("security.md", "switchover.md")
 _TABLE = re.compile(r"(<!-- rights (\w+) -->\n)(.*?)(\n<!-- end of rights -->)", re.DOTALL)

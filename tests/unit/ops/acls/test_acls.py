@@ -15,9 +15,9 @@ from twinlog.cli.main import app
 from twinlog.config import load
 from twinlog.errors import ConfigError
 from twinlog.ops.acls import command
-from twinlog.ops.acls.needs import NeededRight, lines_of, needed_rights
+from twinlog.ops.acls.needs import ROWS, NeededRight, lines_of, needed_rights
 from twinlog.ops.acls.reference import PAGES, with_tables
-from twinlog.ops.acls.rights import ROWS, USES
+from twinlog.ops.acls.rights import USES
 
 DOCS = Path(__file__).parents[4] / "docs"
 

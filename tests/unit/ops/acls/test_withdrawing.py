@@ -13,8 +13,8 @@ from tests.unit.ops.acls.scripted_acls import LOGIN, flows, write
 from twinlog.cli.main import app
 from twinlog.config import load
 from twinlog.model.acls import Acl, AclIndex
-from twinlog.ops.acls.needs import needed_rights, rights_of_mirror_maker, withdrawn_rights
-from twinlog.ops.acls.rights import ROWS, USES
+from twinlog.ops.acls.needs import ROWS, needed_rights, rights_of_mirror_maker, withdrawn_rights
+from twinlog.ops.acls.rights import USES
 
 LINES = ("topics = orders, pay.*", "groups = shop", "east->west.sync.group.offsets.enabled = true")
 

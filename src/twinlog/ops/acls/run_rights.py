@@ -1,0 +1,248 @@
+"""The rights of a process that runs flows."""
+
+from __future__ import annotations
+
+from twinlog.model.acls import AclOperation
+from twinlog.ops.acls.resources import (
+    cluster,
+    flow_group,
+    followed_groups,
+    follows,
+    kept_small,
+    mirror_maker_group,
+    mirrored_topics,
+    own_topics,
+    positions_of_way_back,
+    reads_way_back,
+    remote_topics,
+    reports,
+    syncs_topic,
+    transactions,
+)
+from twinlog.ops.acls.rights import BOTH_LOGINS, OF_SYNCS, RightRow, copies, elects_process, reads_source, syncs_on
+from twinlog.settings.flow import FlowSettings
+
+_READ, _WRITE, _CREATE, _ALTER = AclOperation.READ, AclOperation.WRITE, AclOperation.CREATE, AclOperation.ALTER
+_DESCRIBE = AclOperation.DESCRIBE
+_SETTINGS, _CHANGE = AclOperation.DESCRIBE_CONFIGS, AclOperation.ALTER_CONFIGS
+
+
+def _copies_transactions(flow: FlowSettings) -> bool:
+    """Whether copies of transactions may keep their offsets."""
+    return flow.copies and flow.may_keep_offsets and flow.consumer.isolation_level == "read_committed"
+
+
+RUN_ROWS = (
+    RightRow(
+        "source",
+        "mirrored topics",
+        (_READ,),
+        "reading, listing, offsets",
+        mirrored_topics,
+        reads_source,
+        BOTH_LOGINS,
+        mm2=True,
+    ),
+    RightRow("source", "mirrored topics", (_SETTINGS,), "settings of remote topics", mirrored_topics, copies, mm2=True),
+    RightRow(
+        "source",
+        "cluster",
+        (_DESCRIBE,),
+        "ACLs, unless `sync.topic.acls.enabled = false`",
+        cluster,
+        lambda flow: flow.copies and flow.sync_topic_acls_interval_s is not None,
+        mm2=True,
+    ),
+    RightRow(
+        "source",
+        OF_SYNCS,
+        (_CREATE, _WRITE, _READ),
+        "offset syncs (READ for translation by MirrorMaker 2's offset syncs), unless they are on the target",
+        syncs_topic,
+        syncs_on("source"),
+        BOTH_LOGINS,
+        mm2=True,
+    ),
+    RightRow(
+        "source",
+        OF_SYNCS,
+        (_SETTINGS, _CHANGE),
+        "the topic's bounds, if another program or person made the topic; if these rights are missing, the topic stays "
+        "unchanged",
+        syncs_topic,
+        lambda flow: flow.copies and flow.emit_offset_syncs and flow.offset_syncs_location == "source",
+    ),
+    RightRow(
+        "source",
+        "groups with checkpoints",
+        (_DESCRIBE,),
+        "committed offsets; the flow sees only groups with this right",
+        followed_groups,
+        follows,
+        mm2=True,
+    ),
+    RightRow(
+        "source",
+        "topics `mm2-offsets.west.internal`, `mm2-twinlog-offsets.west.internal`",
+        (_READ,),
+        "only for groups that read copies of the target's topics, if `topics` matches these copies",
+        positions_of_way_back,
+        reads_way_back,
+    ),
+    RightRow(
+        "target",
+        "topics `east.` (prefix)",
+        (_WRITE,),
+        "appending; idempotent appending needs only this right",
+        remote_topics,
+        copies,
+        ("data",),
+        mm2=True,
+    ),
+    RightRow(
+        "target",
+        "topics `east.` (prefix)",
+        (AclOperation.DELETE,),
+        "the first offset of a remote topic, with `twinlog.offsets = identical`",
+        remote_topics,
+        lambda flow: flow.copies and flow.may_keep_offsets,
+        ("data",),
+    ),
+    RightRow(
+        "target",
+        "cluster",
+        (_ALTER,),
+        "markers at offsets without a record, with `twinlog.offsets = identical` and `isolation.level = "
+        "read_committed`",
+        cluster,
+        _copies_transactions,
+        ("data",),
+    ),
+    RightRow(
+        "target",
+        "topics `east.` (prefix)",
+        (_READ, _SETTINGS),
+        "reading the copies, and whether their topic is compacted, with `twinlog.proof`",
+        remote_topics,
+        lambda flow: flow.copies and any(flow.proof.values),
+        ("data",),
+    ),
+    RightRow(
+        "target",
+        "topics `east.` (prefix)",
+        (_READ,),
+        "reading the records that arrived before a crash; committing offsets of groups",
+        remote_topics,
+        reads_source,
+        BOTH_LOGINS,
+        mm2=True,
+    ),
+    RightRow(
+        "target",
+        "topics `east.` (prefix)",
+        (_CREATE, _ALTER, _SETTINGS),
+        "creating topics, adding partitions, reading the topics' limits",
+        remote_topics,
+        copies,
+        mm2=True,
+    ),
+    RightRow(
+        "target",
+        "topics `east.` (prefix)",
+        (_CHANGE,),
+        "settings, unless `sync.topic.configs.enabled = false`",
+        remote_topics,
+        lambda flow: flow.copies and flow.sync_topic_configs_interval_s is not None,
+        mm2=True,
+    ),
+    RightRow(
+        "target",
+        "cluster",
+        (_DESCRIBE, _ALTER),
+        "ACLs, unless `sync.topic.acls.enabled = false`",
+        cluster,
+        lambda flow: flow.copies and flow.sync_topic_acls_interval_s is not None,
+        mm2=True,
+    ),
+    RightRow(
+        "target",
+        "cluster",
+        (_DESCRIBE, _ALTER, _SETTINGS),
+        "ACLs against other writers, with `twinlog.fence.writers = true`",
+        cluster,
+        lambda flow: flow.fences_writers,
+    ),
+    RightRow(
+        "target",
+        "topics `mm2-` (prefix)",
+        (_CREATE, _WRITE, _READ, _SETTINGS),
+        "positions, exact maps, progress, requests of `twinlog reload`, and requests about [single topics](topics.md)",
+        own_topics,
+        lambda flow: flow.kind != "heartbeat",
+        BOTH_LOGINS,
+        mm2=True,
+    ),
+    RightRow(
+        "target",
+        "topics `mm2-` (prefix), `east.checkpoints.internal`, `heartbeats`",
+        (_SETTINGS, _CHANGE),
+        "bounds of topics that another program or person made; if these rights are missing, the topics stay unchanged",
+        kept_small,
+        lambda flow: True,
+    ),
+    RightRow(
+        "target",
+        "group `east-mm2`",
+        (_READ,),
+        "electing the process that runs the flow",
+        flow_group,
+        elects_process,
+        mm2=True,
+    ),
+    RightRow(
+        "target",
+        "group `east-mm2`",
+        (_DESCRIBE,),
+        "with a `group.id` of its own, to see MirrorMaker 2: [wave by wave](canary.md#hand-over-wave-by-wave)",
+        mirror_maker_group,
+        lambda flow: flow.enabled and flow.has_own_group,
+    ),
+    RightRow(
+        "target",
+        "transactional ids `east-mm2-MirrorSourceConnector-` (prefix)",
+        (_WRITE,),
+        "exactly once, `preparing` too; for the logins of the producer and the admin client",
+        transactions,
+        lambda flow: flow.copies and flow.exactly_once != "disabled",
+        BOTH_LOGINS,
+        mm2=True,
+    ),
+    RightRow(
+        "target",
+        "transactional ids `east-mm2-MirrorSourceConnector-` (prefix)",
+        (_WRITE,),
+        "aborted transactions, with `twinlog.offsets = identical` and `isolation.level = read_committed`",
+        transactions,
+        _copies_transactions,
+        ("data",),
+    ),
+    RightRow(
+        "target",
+        "topics `east.checkpoints.internal`, `heartbeats`",
+        (_CREATE, _WRITE, _READ),
+        "checkpoints (READ to continue from the existing checkpoints), heartbeats",
+        reports,
+        lambda flow: True,
+        mm2=True,
+    ),
+    RightRow(
+        "target",
+        "groups with checkpoints",
+        (_READ,),
+        "committing their offsets, with `sync.group.offsets.enabled`; READ on the remote topics too",
+        followed_groups,
+        lambda flow: follows(flow) and flow.sync_group_offsets_interval_s is not None,
+        mm2=True,
+    ),
+)
+"""The rights of a process that runs flows."""
