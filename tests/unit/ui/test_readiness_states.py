@@ -47,7 +47,8 @@ from twinlog.ops.switchover.model import (
     SwitchoverKind,
     SwitchoverOptions,
 )
-from twinlog.ops.switchover.preflight import PreflightFacts, judge_preflight
+from twinlog.ops.switchover.preflight import judge_preflight
+from twinlog.ops.switchover.preflight_facts import PreflightFacts
 from twinlog.ops.switchover.stopped_partitions import StoppedPartitions
 from twinlog.ui.app import console_app
 from twinlog.ui.rehearsal import RehearsalReader

@@ -7,34 +7,28 @@ from contextlib import suppress
 from dataclasses import replace
 
 from twinlog.clock import Clock, wall_ms
-from twinlog.errors import ClusterError, RefusedError, TopicGoneError
+from twinlog.errors import ClusterError, RefusedError
 from twinlog.kafka.admin.acls import describe_acls
 from twinlog.kafka.admin.cluster import both_clusters
 from twinlog.kafka.admin.partition_states import name_open_transaction
-from twinlog.kafka.admin.topics import describe_cluster
 from twinlog.kafka.admin.users import describe_producer_quotas, supports_quotas
-from twinlog.kafka.net.connections import principal
 from twinlog.mirror.offsets.position_store import PositionStore
 from twinlog.mirror.topics.checks import common_broker
 from twinlog.mirror.topics.journal_keys import SwitchoverState
 from twinlog.mirror.topics.writer_fence import WriterFence
 from twinlog.model.acls import ResourceType
-from twinlog.model.groups import GroupListing
 from twinlog.model.topics import listed
 from twinlog.model.types import Alias, TopicName, TopicPartition
 from twinlog.ops.proven_ranges import PartitionProven, ProvenRangesReader
 from twinlog.ops.switchover.commit_rights import find_refused_commits, groups_by_topic
 from twinlog.ops.switchover.fencing import (
-    fenced_too,
     holds_everywhere,
     kept,
     lift_fence,
     plan_fence,
     raise_fence,
-    read_refused_producers,
     shared,
 )
-from twinlog.ops.switchover.flow_process import FlowProcesses, has_members, is_of_other_program, read_copiers
 from twinlog.ops.switchover.group_facts import SwitchoverGroups
 from twinlog.ops.switchover.journal import JournalEntries, TopicJournal
 from twinlog.ops.switchover.lasting_fences import name_lasting_denials, name_lasting_quotas
@@ -54,10 +48,10 @@ from twinlog.ops.switchover.model import (
     SwitchoverOptions,
 )
 from twinlog.ops.switchover.moving_topics import MovingTopics, partitions_of
-from twinlog.ops.switchover.preflight import PreflightFacts, judge_preflight
-from twinlog.ops.switchover.steps.group_step import foresee_groups
+from twinlog.ops.switchover.preflight import judge_preflight
+from twinlog.ops.switchover.preflight_facts import PreflightFactsReader
 from twinlog.ops.switchover.steps.step import Side
-from twinlog.ops.switchover.stopped_partitions import StoppedPartitions, StoppedPartitionsReader
+from twinlog.ops.switchover.stopped_partitions import StoppedPartitionsReader
 from twinlog.ops.switchover.target_topics import (
     create_positions_topic,
     is_hollow,
@@ -66,9 +60,6 @@ from twinlog.ops.switchover.target_topics import (
     store_start,
 )
 from twinlog.settings.flow import FlowSettings
-
-MEASURED_S = 2.0
-"""The seconds for which the pre-flight measures the speed of copying."""
 
 
 class LiveClusters:
@@ -103,6 +94,16 @@ class LiveClusters:
         self._source_error: str | None = None
         self.journal = TopicJournal(self.ends, self.target, flow.offset_storage_replication_factor)
         self._other_journal = TopicJournal(self.ends.back, self.source, back.offset_storage_replication_factor)
+        self._facts = PreflightFactsReader(
+            self,
+            flow,
+            *(self.source, self.target),
+            self._topics,
+            self._groups,
+            self._stopped,
+            lambda: self._positions.read_all() if self._stored else {},
+            (self.journal, self._other_journal),
+        )
 
     def connect(self, timeout_s: float, *, source_lost: bool = False) -> None:
         """Connect to both clusters.
@@ -166,7 +167,7 @@ class LiveClusters:
             self._other_journal.claim_journal()
         seen = self._groups.read_groups(topics, {}, {}, began)
         # By now the topics of producers exist, so that brokers tell the rights on them.
-        if refused := self._find_refused_commits(seen, topics):
+        if refused := find_refused_commits(self.target, groups_by_topic(seen, topics, self.target.topics())):
             raise NotReadyError(tuple(f"TW-SWITCH-20: {line}" for line in refused))
 
     @property
@@ -203,14 +204,14 @@ class LiveClusters:
     def preflight(self, options: SwitchoverOptions) -> Preflight:
         if self._source_error is None:
             try:
-                found = self._fenceable(judge_preflight(self._facts(options.kind), options.fence), options)
+                found = self._fenceable(judge_preflight(self._facts.read_facts(options.kind), options.fence), options)
                 return replace(found, groups=tuple(sorted(self._groups.known)))
             except ClusterError as error:
                 if options.kind is not SwitchoverKind.EMERGENCY:
                     raise
                 # The source answers only a part of the questions.
                 self._source_error = str(error)
-        return judge_preflight(self._lost(), options.fence)
+        return judge_preflight(self._facts.read_lost_facts(self._source_error), options.fence)
 
     def forget_groups(self) -> None:
         """Have the next pre-flight forget the groups of earlier pre-flights, which may be gone by now."""
@@ -227,119 +228,6 @@ class LiveClusters:
                 why = f"writing to {listed(stays)} is denied already on {self.ends.source}, by hand or in another wave"
                 return replace(found, notes=(*found.notes, f"{why}: that stays when this is undone"))
         return found
-
-    def _facts(self, kind: SwitchoverKind) -> PreflightFacts:
-        """Read the facts of both clusters."""
-        here, there = self.source.topics(), self.target.topics()
-        topics = self._topics.list_moving(here)
-        before, began_ms = self.read_copied_positions(), self.now_ms()
-        if kind is not SwitchoverKind.EMERGENCY:
-            self.sleep(MEASURED_S)
-        copied = self.read_copied_positions()
-        gone = sum(one.source - before[where].source for where, one in copied.items() if where in before)
-        unread: list[str] = []
-        authorizer: bool | None = None
-        refused: Mapping[str, Sequence[TopicName]] = {}
-        try:
-            acls = self.source.call(describe_acls, self.source.client, ResourceType.TOPIC)
-            authorizer = acls is not None
-            if acls:
-                own = principal(self._flow.consumer.client)
-                refused = read_refused_producers(self.target, topics, acls, own)
-        except RefusedError as error:
-            unread.append(str(error))
-        ends = self.source_ends(topics)
-        pending = [where for where, end in ends.items() if end.stable < end.end]
-        members, on_target = self._groups.with_members()
-        copiers = read_copiers(self._flow, self.target)
-        stopped = self._read_stopped(ends, copiers, unread)
-        foreseen = None if kind is SwitchoverKind.EMERGENCY else self._foresee_groups(topics)
-        earlier = self.read_earlier_journal()
-        state = None if earlier.run is None else earlier.run.state
-        run = self.journal.entries.run
-        return PreflightFacts(
-            source=self.ends.source,
-            target=self.ends.target,
-            kind=kind,
-            topics=topics,
-            target_topics=there,
-            ends=ends,
-            starts=self.source_starts(topics),
-            copied=copied,
-            authorizer=authorizer,
-            quotas=supports_quotas(self.source.client),
-            operations=self.source.call(describe_cluster, self.source.client).operations,
-            members=members,
-            on_target=on_target,
-            runs=has_members(self._flow, self.target, copiers),
-            processes=FlowProcesses.at(self._stopped.reports, self.now_ms(), self._flow, self.ends.wave),
-            proofs=self.read_proven(ends) if stopped.reported and kind is not SwitchoverKind.EMERGENCY else {},
-            asks_proof=[topic.name for topic in topics if self._flow.proves(topic.name)],
-            transactions=tuple(self.open_transactions(pending[:3])),
-            earlier=state in (SwitchoverState.DONE, SwitchoverState.RETURNED),
-            done=run is not None and run.state is SwitchoverState.DONE,
-            refused=refused,
-            hidden=self._topics.find_hidden(here, there, self._positions.read_all() if self._stored else {}),
-            journal_rights=self.journal.find_missing_rights(),
-            closes_earlier=state is SwitchoverState.DONE,
-            fence_note_rights=() if kind is SwitchoverKind.EMERGENCY else self._other_journal.find_missing_rights(),
-            foreseen=foreseen,
-            refused_commits=() if foreseen is None else self._find_refused_commits(foreseen, topics),
-            staying=self._topics.list_staying(here),
-            under_way=state in (SwitchoverState.RUNNING, SwitchoverState.ABORTING),
-            rate=gone * 1000 / max(1, self.now_ms() - began_ms) if gone > 0 else None,
-            unread=tuple(unread),
-            stopped=stopped,
-            fenced_too=fenced_too([topic.name for topic in topics], here, self._topics.heartbeat_names)
-            if self._carries_acls()
-            else (),
-        )
-
-    def _read_stopped(
-        self, partitions: Collection[TopicPartition], copiers: GroupListing | None, unread: list[str]
-    ) -> StoppedPartitions:
-        if is_of_other_program(self._flow, copiers):
-            return StoppedPartitions(reported=False)
-        try:
-            return self._stopped.read_stopped(partitions)
-        except RefusedError as error:
-            unread.append(str(error))
-            return StoppedPartitions(reported=False)
-
-    def _foresee_groups(self, topics: Collection[MovedTopic]) -> MovedGroups | None:
-        try:
-            return foresee_groups(self, topics, ())
-        except TopicGoneError:
-            # The flow is yet to store positions, which is an obstacle of its own.
-            return None
-
-    def _find_refused_commits(self, seen: MovedGroups, topics: Collection[MovedTopic]) -> list[str]:
-        return find_refused_commits(self.target, groups_by_topic(seen, topics, self.target.topics()))
-
-    def _carries_acls(self) -> bool:
-        return self._flow.sync_topic_acls_interval_s is not None
-
-    def _lost(self) -> PreflightFacts:
-        """The facts that the target alone knows about a silent source."""
-        copied = self.read_copied_positions()
-        there = self.target.topics()
-        source, target, error = self.ends.source, self.ends.target, self._source_error
-        unread: list[str] = []
-        stopped = self._read_stopped(copied, read_copiers(self._flow, self.target), unread)
-        return PreflightFacts(
-            source,
-            target,
-            SwitchoverKind.EMERGENCY,
-            self._topics.list_copied(copied, there),
-            there,
-            {},
-            {},
-            copied,
-            source_error=error,
-            journal_rights=self.journal.find_missing_rights(),
-            unread=tuple(unread),
-            stopped=stopped,
-        )
 
     def source_ends(self, topics: Collection[MovedTopic]) -> dict[TopicPartition, SourceEnd]:
         parts = partitions_of(topics)

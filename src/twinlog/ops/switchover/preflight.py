@@ -2,84 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from twinlog.model.acls import AclOperation
 from twinlog.model.amounts import counted
-from twinlog.model.topics import Topic, listed
-from twinlog.model.types import Alias, TopicName, TopicPartition
-from twinlog.ops.proven_ranges import PartitionProven, lag_s
-from twinlog.ops.switchover.flow_process import FlowProcesses
+from twinlog.model.topics import listed
+from twinlog.ops.proven_ranges import lag_s
 from twinlog.ops.switchover.model import (
-    CopiedPosition,
     FenceMethod,
-    MovedGroups,
-    MovedTopic,
     Preflight,
-    SourceEnd,
     SwitchoverKind,
 )
+from twinlog.ops.switchover.preflight_facts import PreflightFacts
 from twinlog.ops.switchover.steps.step import members_note, silent_note
 from twinlog.ops.switchover.steps.waiting import PROOF_NEAR_S, lag
-from twinlog.ops.switchover.stopped_partitions import MOST_NAMED, StoppedPartitions
-
-
-@dataclass(frozen=True, slots=True)
-class PreflightFacts:
-    """The facts of both clusters. `operations` are the operations that this principal may perform on the source, None
-    when unknown. `authorizer` tells whether the source keeps ACLs, None when unreadable; `quotas` whether it takes
-    client quotas from a client (KIP-546). `members` are groups of the source that have members, `runs` whether a
-    process of the flow is a member of its group on the target, None when unknown."""
-
-    source: Alias
-    target: Alias
-    kind: SwitchoverKind
-    topics: tuple[MovedTopic, ...]
-    target_topics: Mapping[TopicName, Topic]
-    ends: Mapping[TopicPartition, SourceEnd]
-    starts: Mapping[TopicPartition, int]
-    copied: Mapping[TopicPartition, CopiedPosition]
-    authorizer: bool | None = None
-    quotas: bool = True
-    operations: frozenset[int] | None = None
-    members: Collection[str] = ()
-    on_target: Collection[str] = ()
-    runs: bool | None = True
-    transactions: tuple[str, ...] = ()
-    source_error: str | None = None
-    fenced_too: Collection[TopicName] = ()
-    earlier: bool = True
-    staying: Collection[TopicName] = ()
-    """Source topics that the flow leaves out."""
-    refused: Mapping[str, Sequence[TopicName]] = field(default_factory=dict)
-    """Principals that lack WRITE on topics of the target, where they will write; super users may be among them."""
-    hidden: Sequence[TopicName] = ()
-    """Source topics that the flow has copied, and that the login may no longer describe."""
-    under_way: bool = False
-    """Whether a switchover the other way has begun and is unfinished."""
-    rate: float | None = None
-    unread: tuple[str, ...] = field(default=())
-    stopped: StoppedPartitions = field(default_factory=StoppedPartitions)
-    """The partitions that the flow leaves uncopied until an operator acts."""
-    proofs: Mapping[TopicPartition, PartitionProven] = field(default_factory=dict)
-    """The reported proofs of equality."""
-    foreseen: MovedGroups | None = None
-    """The groups as if producers had stopped now, None if they are unread."""
-    refused_commits: Sequence[str] = ()
-    """The rights that commits of groups lack on the target, in words, each with its way out."""
-    journal_rights: Sequence[str] = ()
-    """The rights that the journal on the target lacks, in words, each with its way out."""
-    fence_note_rights: Sequence[str] = ()
-    """The same for the journal of the way back on the source, which keeps the data to lift the fence."""
-    closes_earlier: bool = False
-    """Whether the switchover marks an earlier switchover as returned, in the journal on the source."""
-    processes: FlowProcesses = field(default_factory=FlowProcesses)
-    """The processes that report that they run the flow."""
-    done: bool = False
-    """Whether a switchover of the same direction is recorded as done."""
-    asks_proof: Collection[TopicName] = ()
-    """Source topics that the file wants to be proven."""
+from twinlog.ops.switchover.stopped_partitions import MOST_NAMED
 
 
 def judge_preflight(facts: PreflightFacts, wanted: FenceMethod | None) -> Preflight:

@@ -19,7 +19,8 @@ from twinlog.model.types import Alias, GroupId, TopicName, TopicPartition
 from twinlog.ops.switchover.flow_process import has_members
 from twinlog.ops.switchover.model import CopiedPosition, FenceMethod, MovedTopic, SourceEnd, SwitchoverKind
 from twinlog.ops.switchover.moving_topics import moved_topics
-from twinlog.ops.switchover.preflight import PreflightFacts, judge_preflight
+from twinlog.ops.switchover.preflight import judge_preflight
+from twinlog.ops.switchover.preflight_facts import PreflightFacts
 
 EAST, WEST, SOUTH = Alias("east"), Alias("west"), Alias("south")
 ORDERS, REMOTE = TopicName("orders"), TopicName("east.orders")

@@ -24,7 +24,8 @@ from twinlog.ops.proven_ranges import PartitionProven, ProvenRange
 from twinlog.ops.switchover.journal import JournalEntries
 from twinlog.ops.switchover.machine import SwitchoverMachine
 from twinlog.ops.switchover.model import CopiedPosition, MovedTopic, SwitchoverKind, SwitchoverOptions, TooLongError
-from twinlog.ops.switchover.preflight import PreflightFacts, judge_preflight
+from twinlog.ops.switchover.preflight import judge_preflight
+from twinlog.ops.switchover.preflight_facts import PreflightFacts
 from twinlog.ops.switchover.rehearsal import rehearsal_json, rehearse, unavailable_s
 from twinlog.ops.switchover.report import BY_PROOF, POSITIONS, proved_flows, report
 from twinlog.ops.switchover.report_text import markdown
