@@ -11,9 +11,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from twinlog.console.table import shown_duration
-from twinlog.errors import CorruptBatchError, RefusedError
+from twinlog.errors import ClusterError, CorruptBatchError, RefusedError
+from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.consumer.leader_fetch import fetch_once
+from twinlog.kafka.net.connections import principal
 from twinlog.kafka.producer.marker_writer import PURPOSE
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.record.batch import scan
@@ -25,6 +27,7 @@ from twinlog.model.amounts import counted, shown_bytes
 from twinlog.model.topics import is_compacted, listed
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.ops.inventory import Inventory, LogOffsets
+from twinlog.ops.plan.deciding import PlanFindings
 from twinlog.ops.plan.flow_plan import Problem
 from twinlog.settings.flow import ConsumerSettings, FlowSettings
 from twinlog.settings.written import key_of
@@ -223,3 +226,30 @@ def _note(flow: FlowSettings, others: Sequence[str], names: Sequence[TopicName])
         return f"{text}; remove the ACL of {EVERYBODY}, which a DENY would turn against the flow, too"
     deny = f"kafka-acls.sh --add --deny-principal {others[0]} --operation Write --topic {names[0]}"
     return f"{text}; take the right away, for example by {deny}"
+
+
+def look_at_kept_offsets(
+    flow: FlowSettings,
+    source: ClusterAdmin,
+    target: ClusterAdmin,
+    pairs: Sequence[TopicPair],
+    here: Inventory,
+    there: Inventory,
+    positions: Mapping[TopicPartition, Position],
+    findings: PlanFindings,
+) -> None:
+    """Note what a run fills so that copies keep their offsets, and what prevents it."""
+    names = {pair.source.name for pair in pairs if flow.keeps_offsets(pair.source.name)}
+    if not names:
+        return
+    logs = {part: log for part, log in here.logs.items() if part.topic in names}
+    try:
+        samples = source.call(sample_logs, source.client, logs)
+    except ClusterError as error:
+        samples = {}
+        findings.notes.append(f"the last records of topics that keep their offsets are unread: {error}")
+    findings.add(*unkept_offsets(flow, pairs, here, there.logs, positions, samples))
+    findings.add(*other_writers(flow, pairs, there, principal(flow.producer.client)))
+    findings.add(fence_right(flow, there, target.client.lacks))
+    if any(sample.markers for sample in samples.values()):
+        findings.add(marker_right(there, target.client.lacks))

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from twinlog.errors import RefusedError
+from twinlog.errors import ClusterError, RefusedError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.admin.groups import GroupAdmin
 from twinlog.mirror.offsets.positions import Position
@@ -15,7 +15,7 @@ from twinlog.mirror.topics.internal_topics import exact_maps, internal_topics, o
 from twinlog.mirror.unlisted_topics import find_hidden
 from twinlog.model.acls import AclOperation, forbidden, passes_acls
 from twinlog.model.amounts import counted, shown_bytes
-from twinlog.model.groups import GROUPS_TOPIC
+from twinlog.model.groups import CONNECT_PROTOCOL, GROUPS_TOPIC
 from twinlog.model.topics import MAX_MESSAGE_BYTES, ConfigEntry, Disk, Topic, largest_batch, listed, value_of
 from twinlog.model.types import Alias, GroupId, TopicName, TopicPartition
 from twinlog.ops.inventory import Inventory, LogOffsets
@@ -46,6 +46,21 @@ def colliding(new: Iterable[TopicName], there: Iterable[TopicName]) -> list[Prob
         for names in by_metric.values()
         if len(names) > 1 and fresh.intersection(names)
     ]
+
+
+def running_others(target: ClusterAdmin, flow: FlowSettings, there: Inventory) -> str | None:
+    """The program that copies now and stores positions only from time to time, as MirrorMaker 2 does once a minute;
+    None if it is absent, or if the right to ask is missing."""
+    # To ask for the coordinator of a group makes a broker create this topic.
+    if GROUPS_TOPIC not in there.topics:
+        return None
+    try:
+        group = target.call(GroupAdmin(target.client).described, GroupId(flow.group_id))
+    except ClusterError:
+        return None
+    if group.protocol != CONNECT_PROTOCOL or not group.members:
+        return None
+    return "MirrorMaker 2" if flow.kind is None else f"a worker of group {flow.group_id}"
 
 
 def written_by_others(

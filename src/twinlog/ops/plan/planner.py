@@ -6,12 +6,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from twinlog.errors import ClusterError, ConfigError, RefusedError
+from twinlog.errors import ConfigError, RefusedError
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect, both_clusters
-from twinlog.kafka.admin.groups import GroupAdmin
-from twinlog.kafka.net.connections import principal
 from twinlog.kafka.retry import COMMAND_CONNECT_S
-from twinlog.mirror.gaps import Gap
 from twinlog.mirror.groups.followed_groups import accepted_offsets
 from twinlog.mirror.groups.group_moves import GroupMovesReader, GroupReturnsReader
 from twinlog.mirror.offsets.map_store import MapStore
@@ -24,8 +21,6 @@ from twinlog.mirror.topics.internal_topics import internal_topics
 from twinlog.mirror.topology.plugins import group_filter_of, topic_filter_of
 from twinlog.mirror.topology.topology import absent_topics, topology_of
 from twinlog.mirror.unlisted_topics import find_hidden_offsets, unlisted_topics
-from twinlog.model.groups import CONNECT_PROTOCOL, GROUPS_TOPIC
-from twinlog.model.held import gap_id
 from twinlog.model.topics import Topic, listed
 from twinlog.model.types import Alias, GroupId, SourceOffset, TopicName, TopicPartition
 from twinlog.ops.groups.places import GroupPlaces, GroupPlacesReader
@@ -33,13 +28,14 @@ from twinlog.ops.inventory import Content, Inventory, logs_of, read_inventory
 from twinlog.ops.plan.deciding import PlanFindings, PlannedChanges
 from twinlog.ops.plan.flow_plan import ExcludedTopic, FlowPlan, GroupPlan, NewRemoteTopic, Problem
 from twinlog.ops.plan.groups import FlowCopies, plan_groups
-from twinlog.ops.plan.kept_offsets import fence_right, marker_right, other_writers, sample_logs, unkept_offsets
+from twinlog.ops.plan.kept_offsets import look_at_kept_offsets
 from twinlog.ops.plan.obstacles import (
     ClusterRights,
     after_last_copy,
     colliding,
     hidden_topics,
     missing_rights,
+    running_others,
     shorter_retention,
     too_full,
     too_small_limits,
@@ -47,26 +43,9 @@ from twinlog.ops.plan.obstacles import (
     unwritable_topics,
     written_by_others,
 )
-from twinlog.ops.plan.volume import PlannedStarts, gaps, leaderless, planned_starts, to_copy
-from twinlog.settings.flow import ConsumerSettings, FlowSettings
-from twinlog.settings.written import key_of
+from twinlog.ops.plan.volume import leaderless, look_at_starts, planned_starts, to_copy
+from twinlog.settings.flow import FlowSettings
 from twinlog.worker.topics.topic_refresh import TopicRefresh
-
-
-def running_others(target: ClusterAdmin, flow: FlowSettings, there: Inventory) -> str | None:
-    """The program that copies now and stores positions only from time to time, as MirrorMaker 2 does once a minute;
-    None if it is absent, or if the right to ask is missing."""
-    # To ask for the coordinator of a group makes a broker create this topic.
-    if GROUPS_TOPIC not in there.topics:
-        return None
-    try:
-        group = target.call(GroupAdmin(target.client).described, GroupId(flow.group_id))
-    except ClusterError:
-        return None
-    if group.protocol != CONNECT_PROTOCOL or not group.members:
-        return None
-    return "MirrorMaker 2" if flow.kind is None else f"a worker of group {flow.group_id}"
-
 
 Progress = Callable[[str, str, int, int], None]
 """Called with a cluster's alias, the kind of content, the number read, and the total number."""
@@ -211,10 +190,10 @@ class FlowPlanner:
             findings.add(
                 *written_by_others(pairs, there.plain_topics, there.logs, positions, flow.target, others, kept)
             )
-            self._look_at_kept_offsets(pairs, here, there, positions, findings)
+            look_at_kept_offsets(flow, self._source, self._target, pairs, here, there, positions, findings)
             if others is None:
                 findings.notes += after_last_copy(pairs, there.logs, positions, flow)
-            self._look_at_starts(pairs, here, positions, starts, findings)
+            look_at_starts(flow, self._source, pairs, here.logs, positions, starts, findings)
         waiting = leaderless(pairs, here.logs)
         if waiting:
             names = listed(f"{part.topic}-{part.partition}" for part in waiting)
@@ -240,31 +219,6 @@ class FlowPlanner:
         findings.add(hidden_topics(self._source, unlisted, "copying it"))
         findings.add(unwritable_topics(self._target, flow.producer.client, new, there))
         return replace(plan, groups=tuple(self._groups(here, there, store, positions or {}, pairs, findings)))
-
-    def _look_at_kept_offsets(
-        self,
-        pairs: Sequence[TopicPair],
-        here: Inventory,
-        there: Inventory,
-        positions: Mapping[TopicPartition, Position],
-        findings: PlanFindings,
-    ) -> None:
-        """Note what a run fills so that copies keep their offsets, and what prevents it."""
-        flow = self._flow
-        names = {pair.source.name for pair in pairs if flow.keeps_offsets(pair.source.name)}
-        if not names:
-            return
-        logs = {part: log for part, log in here.logs.items() if part.topic in names}
-        try:
-            samples = self._source.call(sample_logs, self._source.client, logs)
-        except ClusterError as error:
-            samples = {}
-            findings.notes.append(f"the last records of topics that keep their offsets are unread: {error}")
-        findings.add(*unkept_offsets(flow, pairs, here, there.logs, positions, samples))
-        findings.add(*other_writers(flow, pairs, there, principal(flow.producer.client)))
-        findings.add(fence_right(flow, there, self._target.client.lacks))
-        if any(sample.markers for sample in samples.values()):
-            findings.add(marker_right(there, self._target.client.lacks))
 
     def _read(self, findings: PlanFindings) -> tuple[Inventory, Inventory]:
         """The inventories of both clusters: of the source the topics that may be mirrored, of the target their
@@ -320,53 +274,6 @@ class FlowPlanner:
             if why is not None:
                 found.append(ExcludedTopic(name, why))
         return found
-
-    def _look_at_starts(
-        self,
-        pairs: Sequence[TopicPair],
-        here: Inventory,
-        positions: _Positions,
-        starts: PlannedStarts,
-        findings: PlanFindings,
-    ) -> None:
-        """Note the first offsets of partitions: gaps, a reset that refuses, offsets that will differ on the target."""
-        flow = self._flow
-        for part, gap in self._gaps(pairs, here, positions).items():
-            text = gap.describe(part)
-            policy = flow.held_policy("gap", part.topic)
-            if policy in ("hold", "stop"):
-                result = "the partition is held" if policy == "hold" else "the flow stops on it"
-                way_out = gap.way_out(part, flow)
-                findings.problems.append(Problem("gap", f"{text}; {result}; {way_out}", gap_id(gap.kind)))
-            else:
-                findings.notes.append(f"{text}; the flow continues at offset {gap.resume_at}")
-        mirrored = {pair.source.name for pair in pairs}
-        fresh = {part: log for part, log in here.logs.items() if part.topic in mirrored and part not in positions}
-        findings.notes += starts.notes
-        if starts.nowhere:
-            reset = key_of(ConsumerSettings, "auto_offset_reset")
-            text = f"the consumer of {flow.source} has {reset} = none, and some partitions lack a position"
-            text = f"{text}: of {listed(starts.nowhere)}; set earliest or latest"
-            findings.problems.append(Problem("gap", text, "TW-START-01"))
-        moved = {part.topic for part, log in fresh.items() if log.start > 0 and not flow.keeps_offsets(part.topic)}
-        if moved:
-            findings.notes.append(
-                f"{listed(moved)}: older records are deleted already, so that offsets on {flow.target} begin at 0 and "
-                "differ from here; offsets that are kept outside Kafka have to be translated (twinlog translate)"
-            )
-
-    def _gaps(self, pairs: Sequence[TopicPair], here: Inventory, positions: _Positions) -> Mapping[TopicPartition, Gap]:
-        """As `gaps`. Positions were read after the logs, and a running flow may have stored some after the ends that
-        were read: ends are asked for once more before a log counts as cut back."""
-        topics = [pair.source for pair in pairs]
-        found = gaps(topics, here.logs, positions)
-        behind = [part for part, gap in found.items() if gap.kind == "truncation"]
-        if not behind:
-            return found
-        committed = self._flow.consumer.isolation_level == "read_committed"
-        ends = self._source.offsets(behind, latest=True, read_committed=committed)
-        moved = {part: replace(here.logs[part], end=end) for part, end in ends.items()}
-        return gaps(topics, {**here.logs, **moved}, positions)
 
     def _replicas(self, create: Iterable[NewRemoteTopic], pairs: Iterable[TopicPair], there: Inventory) -> int:
         """The most replicas that a copy gets; a broker's default is taken from the copies that are there."""

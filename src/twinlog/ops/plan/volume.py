@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from twinlog.clock import wall_ms
 from twinlog.kafka.admin.cluster import ClusterAdmin
@@ -13,11 +13,14 @@ from twinlog.mirror.offsets.positions import Position
 from twinlog.mirror.offsets.starts import AT_FIRST, ChosenTopics, StoredStarts
 from twinlog.mirror.topics.changes import TopicPair
 from twinlog.model.amounts import counted, shown_moment
+from twinlog.model.held import gap_id
 from twinlog.model.topics import ConfigEntry, Topic, is_compacted, listed
 from twinlog.model.types import SourceOffset, TopicName, TopicPartition
 from twinlog.ops.inventory import LogOffsets
-from twinlog.ops.plan.flow_plan import TopicCopyPlan
-from twinlog.settings.flow import FlowSettings
+from twinlog.ops.plan.deciding import PlanFindings
+from twinlog.ops.plan.flow_plan import Problem, TopicCopyPlan
+from twinlog.settings.flow import ConsumerSettings, FlowSettings
+from twinlog.settings.written import key_of
 from twinlog.worker.topics.starts import differs, find_places, first_start, plan_topics
 
 
@@ -148,3 +151,58 @@ def planned_starts(
         and any(TopicPartition(topic.name, number) not in positions for number in range(topic.partitions))
     ]
     return PlannedStarts(begins, tuple(notes), tuple(nowhere))
+
+
+def look_at_starts(
+    flow: FlowSettings,
+    source: ClusterAdmin,
+    pairs: Sequence[TopicPair],
+    logs: Mapping[TopicPartition, LogOffsets],
+    positions: Mapping[TopicPartition, Position],
+    starts: PlannedStarts,
+    findings: PlanFindings,
+) -> None:
+    """Note the first offsets of partitions: gaps, a reset that refuses, offsets that will differ on the target."""
+    for part, gap in _confirmed_gaps(flow, source, pairs, logs, positions).items():
+        text = gap.describe(part)
+        policy = flow.held_policy("gap", part.topic)
+        if policy in ("hold", "stop"):
+            result = "the partition is held" if policy == "hold" else "the flow stops on it"
+            way_out = gap.way_out(part, flow)
+            findings.problems.append(Problem("gap", f"{text}; {result}; {way_out}", gap_id(gap.kind)))
+        else:
+            findings.notes.append(f"{text}; the flow continues at offset {gap.resume_at}")
+    mirrored = {pair.source.name for pair in pairs}
+    fresh = {part: log for part, log in logs.items() if part.topic in mirrored and part not in positions}
+    findings.notes += starts.notes
+    if starts.nowhere:
+        reset = key_of(ConsumerSettings, "auto_offset_reset")
+        text = f"the consumer of {flow.source} has {reset} = none, and some partitions lack a position"
+        text = f"{text}: of {listed(starts.nowhere)}; set earliest or latest"
+        findings.problems.append(Problem("gap", text, "TW-START-01"))
+    moved = {part.topic for part, log in fresh.items() if log.start > 0 and not flow.keeps_offsets(part.topic)}
+    if moved:
+        findings.notes.append(
+            f"{listed(moved)}: older records are deleted already, so that offsets on {flow.target} begin at 0 and "
+            "differ from here; offsets that are kept outside Kafka have to be translated (twinlog translate)"
+        )
+
+
+def _confirmed_gaps(
+    flow: FlowSettings,
+    source: ClusterAdmin,
+    pairs: Sequence[TopicPair],
+    logs: Mapping[TopicPartition, LogOffsets],
+    positions: Mapping[TopicPartition, Position],
+) -> Mapping[TopicPartition, Gap]:
+    """As `gaps`. Positions were read after the logs, and a running flow may have stored some after the ends that
+    were read: ends are asked for once more before a log counts as cut back."""
+    topics = [pair.source for pair in pairs]
+    found = gaps(topics, logs, positions)
+    behind = [part for part, gap in found.items() if gap.kind == "truncation"]
+    if not behind:
+        return found
+    committed = flow.consumer.isolation_level == "read_committed"
+    ends = source.offsets(behind, latest=True, read_committed=committed)
+    moved = {part: replace(logs[part], end=end) for part, end in ends.items()}
+    return gaps(topics, {**logs, **moved}, positions)
