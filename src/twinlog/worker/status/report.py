@@ -99,9 +99,9 @@ class GroupsProgress:
     """The progress with consumer groups: `followed` groups, None before the first look.
 
     `inexact` of them have an offset that has lacked an exact translation for long, and `ahead` of them an offset on
-    the target after its translation; groups that have moved count in neither. The
-    times are of the last complete turn (Unix ms), None before. `syncs` and `checkpoints` say whether the flow has
-    these turns at all, and the fields in seconds have their intervals.
+    the target after its translation; groups that have moved count in neither. The times are of the last complete turn
+    (Unix ms), None before. `syncs` and `checkpoints` say whether the flow has these turns at all, and the fields in
+    seconds have their intervals.
     """
 
     followed: int | None = None
