@@ -50,7 +50,7 @@ class Doubt(NamedTuple):
 
 
 class UnsafeGroups:
-    """The unsafe groups of a flow; `resolve_doubts` clears doubts about them, and any thread may read the properties.
+    """The unsafe groups of a flow; `resolve_doubts` looks at the clusters, and any thread may read the properties.
 
     `syncing` is None for a flow that commits nothing on the target. A missing right, or a silent cluster, leaves the
     doubts as they are.
@@ -82,21 +82,23 @@ class UnsafeGroups:
         self._looked_at: frozenset[Doubt] = frozenset()
         self._look_again_at = LONG_AGO
         self._resolved: frozenset[tuple[GroupId, TopicPartition]] = frozenset()
-        """The resolved doubts of the last look; a group that commits again is doubtful only after the next turn."""
+        """The resolved doubts of the last complete look."""
+        self._unresolved: frozenset[tuple[GroupId, TopicPartition]] = frozenset()
+        """All other doubts of the last look: a doubt counts from its first look on, as long as the doubt lasts."""
 
     @property
     def inexact(self) -> frozenset[GroupId]:
         """The groups with an offset that has had no exact translation for some time, and that has to move."""
-        return self._unresolved(self._inexact())
+        return self._groups_of(self._inexact())
 
     @property
     def ahead(self) -> frozenset[GroupId]:
         """The groups that would continue on the target after their place there, and have not read on from there."""
-        return self._unresolved(self._ahead())
+        return self._groups_of(self._ahead())
 
-    def _unresolved(self, doubts: Collection[Doubt]) -> frozenset[GroupId]:
-        resolved = self._resolved
-        return frozenset(doubt.group for doubt in doubts if (doubt.group, doubt.where) not in resolved)
+    def _groups_of(self, doubts: Collection[Doubt]) -> frozenset[GroupId]:
+        unresolved = self._unresolved
+        return frozenset(doubt.group for doubt in doubts if (doubt.group, doubt.where) in unresolved)
 
     def _has_moved(self, group: GroupId) -> bool:
         """Whether the group has members on the target alone."""
@@ -126,7 +128,7 @@ class UnsafeGroups:
         doubts = frozenset(self._inexact()).union(self._ahead())
         now = self._target.clock.monotonic()
         if not doubts:
-            self._looked_at, self._resolved = doubts, frozenset()
+            self._looked_at, self._resolved, self._unresolved = doubts, frozenset(), frozenset()
             self._prover, self._proven = None, {}
             return
         if doubts == self._looked_at and now < self._look_again_at:
@@ -135,8 +137,9 @@ class UnsafeGroups:
             self._resolved = self._resolve(doubts)
         except ClusterError as error:
             log.debug("%s: which groups have moved is unknown: %s", self._name, error)
-            return
-        self._looked_at, self._look_again_at = doubts, now + SAME_S
+        else:
+            self._looked_at, self._look_again_at = doubts, now + SAME_S
+        self._unresolved = frozenset((doubt.group, doubt.where) for doubt in doubts) - self._resolved
 
     def _resolve(self, doubts: Collection[Doubt]) -> frozenset[tuple[GroupId, TopicPartition]]:
         """The doubts about positions that a failover leaves right, and about moved groups."""

@@ -170,6 +170,15 @@ def test_offset_syncs_are_read_once_for_an_offset_and_forgotten_while_unused(sce
     assert scene.provers == 3, "the history starts over after ten minutes"
 
 
+def test_a_doubt_counts_from_its_first_look_on_and_ends_at_once(scene: Scene) -> None:
+    assert not scene.unsafe.inexact
+    assert scene.look() == ({SHOP}, set())
+    scene.commit(171)
+    assert scene.unsafe.inexact == {SHOP}
+    scene.writer.inexact = {}
+    assert not scene.unsafe.inexact
+
+
 def test_members_on_the_target_alone_need_no_look(scene: Scene) -> None:
     scene.syncing.active = frozenset({SHOP})
     assert scene.look() == (set(), set())
