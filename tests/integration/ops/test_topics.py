@@ -98,6 +98,15 @@ class Scene:
         assert done.exit_code in (DONE, NOT_ALL), done.output
         return done.exit_code, json.loads(done.stdout)
 
+    def audit(self) -> tuple[str, dict[str, tuple[int, list[str]]]]:
+        """The verdict of `twinlog audit`, and its findings of uncopied records: by kind the number and the details."""
+        done = CliRunner().invoke(app, ["audit", str(self.file), "-o", "json"])
+        assert done.exit_code in (DONE, NOT_ALL), done.output
+        report = json.loads(done.stdout)
+        kinds = ("gap", "held", "paused", "paused-records", "passed-over", "lag")
+        found = {one["kind"]: (one["count"], one["details"]) for one in report["findings"] if one["kind"] in kinds}
+        return report["verdict"], found
+
     def states(self) -> dict[str, str]:
         """The state of each partition, by its name."""
         (flow,) = self.topics("list")[1]["flows"]
@@ -260,6 +269,15 @@ def test_a_held_gap_is_accepted_while_the_flow_runs(scene: Scene, new_name: Call
     with scene.running() as flow:
         wait_for(lambda: [one.partition for one in flow.runner.held.all()] == [0], 60, "the gap holds its partition")
         scene.wait_for_copies(topic, 150)
+        # The process reports every two seconds.
+        wait_for(
+            lambda: scene.audit()[1].keys() == {"gap", "held"}, 60, "the audit has the gap, and no record on its way"
+        )
+        verdict, found = scene.audit()
+        assert found["gap"][0] == 20
+        (line,) = found["held"][1]
+        assert line.endswith("the source log now starts at 70; 30 records wait to be copied")
+        assert "20 records are missing, 1 partition is held" in verdict
         code, answer = scene.topics("accept-gap", topic, "--yes")
         assert (code, answer["result"]) == (DONE, "applied")
         assert moves(answer) == {(topic, 0): (50, 70)}
@@ -268,8 +286,18 @@ def test_a_held_gap_is_accepted_while_the_flow_runs(scene: Scene, new_name: Call
         assert answer["partitions"][0]["text"].startswith("the gap was accepted ")
         scene.wait_for_copies(topic, 180)
         wait_for(lambda: not flow.runner.held.all(), 60, "nothing is held")
+        passed = (20, [f"{topic}-0: accept-gap passed over source offsets 50 to 69, without a copy"])
+        # A record tells the copier the end of the partition that was granted again.
+        produce(scene.source, topic, numbered(1, start=100), partition=1)
+        wait_for(lambda: scene.audit()[1] == {"passed-over": passed}, 60, "the audit has the accepted gap alone")
+        assert scene.topics("pause", f"{topic}-1")[1]["result"] == "applied"
+        produce(scene.source, topic, numbered(7, start=101), partition=1)
+        wait_for(lambda: flow.runner.flow_status.paused.lag == 7, 10, "the paused lag grows with its source")
+        verdict, found = scene.audit()
+        assert found == {"passed-over": passed, "paused-records": (7, [f"{topic}-1: 7 records"])}
+        assert "7 records wait in paused partitions" in verdict
     assert scene.copies(topic, 0) == [*range(50), *range(70, 100)]
-    assert scene.copies(topic, 1) == list(range(100))
+    assert scene.copies(topic, 1) == list(range(101))
 
 
 def test_groups_are_led_to_the_records_that_were_copied_again_and_none_is_skipped(
