@@ -418,51 +418,57 @@ def names_of(text: str) -> _Names:
     return found
 
 
+def pages(name: str) -> list[_Names]:
+    """The pages of a console in which flows, topics, groups and workers have this name."""
+    flow = replace(SETTINGS, connector_name=name, kind="source")
+    held = replace(HELD, topic=name, text=name, way_out=name)
+    report = replace(
+        REPORTED,
+        flow=flow.name,
+        process=name,
+        detail=name,
+        last_error=name,
+        held=1,
+        held_partitions=(held,),
+        topics=(TopicProgress(name, 2, 3, trouble=name),),
+        missing=1,
+        missing_topics=((name, name),),
+    )
+    sources = FakeSources(flow)
+    sources.only.flow = snapshot(report, flow)
+    sources.only.topics = [topic(name, 2, detail=name)]
+    sources.only.groups = [group(name)]
+    sources.only.rehearsal = rehearsed(name)
+    sources.only.settings = [(name, name, name)]
+    # A URL carries no half characters, so their connector has the name with replacements.
+    sources.rest = fake_worker(name.encode("utf-8", "replace").decode(), name)
+    app = console_app(sources)
+    app.site.migrations = _NamedMigrations(sources, name)
+    browser = Browser(app)
+    try:
+        query = {"flow": flow.name, "topic": name, "group": name, "search": name, "sort": name, "page": name}
+        query["name"] = name
+        found = []
+        for path in PATHS:
+            answer = browser.get(f"{path}?{urlencode(query, errors='replace')}")
+            assert answer.status in (200, 400, 404), answer.text
+            assert "set-cookie: a=b" not in str(answer.headers)
+            found.append(names_of(answer.text))
+            assert browser.get(f"{path}?{urlencode(query, errors='replace')}", accept="application/json").json
+        return found
+    finally:
+        app.close()
+
+
+@pytest.fixture(scope="module")
+def plain_pages() -> list[_Names]:
+    return pages("orders")
+
+
 @pytest.mark.parametrize("hostile", HOSTILE)
-def test_hostile_names_are_text_on_every_page(hostile: str) -> None:
+def test_hostile_names_are_text_on_every_page(hostile: str, plain_pages: list[_Names]) -> None:
     """A page with such names has the tags and the attributes of a page with plain names, and its links stay here."""
-
-    def pages(name: str) -> list[_Names]:
-        flow = replace(SETTINGS, connector_name=name, kind="source")
-        held = replace(HELD, topic=name, text=name, way_out=name)
-        report = replace(
-            REPORTED,
-            flow=flow.name,
-            process=name,
-            detail=name,
-            last_error=name,
-            held=1,
-            held_partitions=(held,),
-            topics=(TopicProgress(name, 2, 3, trouble=name),),
-            missing=1,
-            missing_topics=((name, name),),
-        )
-        sources = FakeSources(flow)
-        sources.only.flow = snapshot(report, flow)
-        sources.only.topics = [topic(name, 2, detail=name)]
-        sources.only.groups = [group(name)]
-        sources.only.rehearsal = rehearsed(name)
-        sources.only.settings = [(name, name, name)]
-        # A URL carries no half characters, so their connector has the name with replacements.
-        sources.rest = fake_worker(name.encode("utf-8", "replace").decode(), name)
-        app = console_app(sources)
-        app.site.migrations = _NamedMigrations(sources, name)
-        browser = Browser(app)
-        try:
-            query = {"flow": flow.name, "topic": name, "group": name, "search": name, "sort": name, "page": name}
-            query["name"] = name
-            found = []
-            for path in PATHS:
-                answer = browser.get(f"{path}?{urlencode(query, errors='replace')}")
-                assert answer.status in (200, 400, 404), answer.text
-                assert "set-cookie: a=b" not in str(answer.headers)
-                found.append(names_of(answer.text))
-                assert browser.get(f"{path}?{urlencode(query, errors='replace')}", accept="application/json").json
-            return found
-        finally:
-            app.close()
-
-    for plain, bad in zip(pages("orders"), pages(hostile), strict=True):
+    for plain, bad in zip(plain_pages, pages(hostile), strict=True):
         assert bad.tags - {"code", "b"} <= plain.tags
         assert {one for one in bad.attributes if one[1] != "class"} <= plain.attributes
         for link in bad.links:
