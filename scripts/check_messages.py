@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -85,10 +86,16 @@ def _filled_in(piece: str, corpus: str, begun: str) -> bool:
     return any(piece[:cut] + _HOLE in corpus and "\n" + piece[cut:] in begun for cut in cuts)
 
 
-def _strings(file: Path) -> Iterator[str]:
+def _strings(file: Path) -> frozenset[str]:
+    return _strings_of(file.read_text(encoding="utf-8"))
+
+
+@cache
+def _strings_of(code: str) -> frozenset[str]:
     """The strings of a module with holes for what they fill in, without docstrings."""
     docstrings = set()
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+    found = set()
+    for node in ast.walk(ast.parse(code)):
         text = None
         if isinstance(node, ast.Expr):
             # It comes before what is in it.
@@ -98,4 +105,5 @@ def _strings(file: Path) -> Iterator[str]:
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
             text = node.value
         if text:
-            yield _FILLED.sub(_HOLE, re.sub(r"\s+", " ", text))
+            found.add(_FILLED.sub(_HOLE, re.sub(r"\s+", " ", text)))
+    return frozenset(found)
