@@ -20,7 +20,7 @@ from tests.unit.ui.fakes import HELD, FakeSources, group, snapshot, topic
 from tests.unit.ui.test_migration import DRAFT, ScriptedStore
 from twinlog.model.types import GroupId, TopicName
 from twinlog.ops.topics.reader import TopicState
-from twinlog.ui.app import ConsoleApp
+from twinlog.ui.app import ConsoleApp, console_app
 from twinlog.ui.assets import FOLDER, takes_gzip
 from twinlog.ui.migration.migrations import FoundTopic
 from twinlog.ui.rendering import TEMPLATES
@@ -190,3 +190,15 @@ def test_no_file_of_our_own_asks_elsewhere() -> None:
             continue
         text = path.read_text().replace("http://www.w3.org/2000/svg", "")
         assert not re.search(r"https?://|@import|url\(|innerHTML\b|eval\(|new Function", text), path
+
+
+def test_consoles_of_a_process_share_the_compiled_templates(
+    sources: FakeSources, browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = browser.get("/ui/")
+    monkeypatch.setattr("jinja2.Environment.compile", lambda *_: pytest.fail("a template is compiled again"))
+    another = console_app(sources)
+    try:
+        assert Browser(another).get("/ui/").status == page.status == 200
+    finally:
+        another.close()
