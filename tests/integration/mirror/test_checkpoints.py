@@ -278,6 +278,8 @@ def test_offsets_never_go_back_and_checkpoints_only_with_their_group(scene: Scen
     wait_for(lambda: scene.checkpoints(group)[-1].downstream == 10, PATIENCE_S, "the checkpoint follows the group back")
     commit_offsets(scene.source, {group: {(scene.topic, 0): 12}})
     wait_for(lambda: scene.checkpoints(group)[-1].downstream == 12, PATIENCE_S, "and forth")
+    # The first checkpoint of a group says nothing about checkpoints of other groups.
+    wait_for(lambda: scene.checkpoints(ahead), PATIENCE_S, "a checkpoint of the group ahead")
     # A later commit of another group shows that the target has been looked at since.
     last = scene.group("last")
     commit_offsets(scene.source, {last: {(scene.topic, 0): 1}})
@@ -310,14 +312,22 @@ def test_nothing_is_written_when_nothing_changes_nor_after_a_restart(
     scene.wait_until_copied(10)
     commit_offsets(scene.source, {group: {(scene.topic, 0): 10}})
     scene.wait_for_offsets(group, {(scene.remote, 0): Committed(10)})
+    wait_for(lambda: scene.checkpoints(group), PATIENCE_S, "a checkpoint of the group")
     end = offsets(scene.target, CHECKPOINTS)[1]
-    again = FlowWithoutSpark(replace(quick_settings, topics=(f"{scene.topic}.*",), groups=(f"{scene.topic}.*",)))
-    with again:
-        fresh = scene.group("fresh")
-        commit_offsets(scene.source, {fresh: {(scene.topic, 0): 3}})
-        wait_for(lambda: scene.checkpoints(fresh), 60, "a checkpoint of the new group")
+    # The flow of the other tests leaves this group to the restarted flow.
+    fresh = f"again-{group}"
+    groups = (f"(again-)?{scene.topic}-group",)
+    with FlowWithoutSpark(replace(quick_settings, topics=(f"{scene.topic}.*",), groups=groups)):
+        for offset in (3, 5):
+            # A new group gets its first checkpoint by itself; the second one comes with a look at all groups.
+            commit_offsets(scene.source, {fresh: {(scene.topic, 0): offset}})
+            wait_for(
+                lambda at=offset: [one.downstream for one in scene.checkpoints(fresh)][-1:] == [at],  # type: ignore[misc]
+                PATIENCE_S,
+                f"a checkpoint of the new group at {offset}",
+            )
     written = [decode_checkpoint(one.key, one.value) for one in consume(scene.target, CHECKPOINTS, start=end)]
-    assert {checkpoint.group for checkpoint in written if checkpoint is not None} == {fresh}
+    assert {one.group for one in written if one is not None} & {group, fresh} == {fresh}
 
 
 def test_groups_without_checkpoints_are_named_with_the_reason(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
