@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 PARTITIONS = 4
 
 
-@pytest.mark.parametrize("codec", ["none", "lz4"])
+@pytest.mark.parametrize("codec", [pytest.param("none", marks=pytest.mark.scenario), "lz4"])
 def test_a_copier_crashes_again_and_again(
     copy_flow: CopyFlow, topic_name: str, codec: Codec, chance: random.Random
 ) -> None:
