@@ -10,6 +10,13 @@ def counted(count: int, name: str) -> str:
     return f"{count:,} {name}" if count == 1 else f"{count:,} {name}{'es' if name.endswith('s') else 's'}"
 
 
+def shown_count(count: int | None, *, exact: bool) -> str:
+    """A number of records in words; a number that is not `exact` is a maximum, None is unknown."""
+    if count is None:
+        return "unknown"
+    return f"{count:,}" if exact or not count else f"up to {count:,}"
+
+
 def shown_bytes(size: float) -> str:
     """Bytes, in powers of ten."""
     for unit in ("B", "kB", "MB", "GB"):

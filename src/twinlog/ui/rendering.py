@@ -16,7 +16,7 @@ from markupsafe import Markup, escape
 from starlette.responses import Response
 
 from twinlog.message_ids import ID
-from twinlog.model.amounts import counted, shown_age, shown_bytes, shown_moment
+from twinlog.model.amounts import counted, shown_age, shown_bytes, shown_count, shown_moment
 from twinlog.ui.assets import ConsoleAssets
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -99,6 +99,7 @@ class PageRenderer:
         self._environment.globals.update(root=root, asset=assets.url, navigation=NAVIGATION)
         self._environment.filters.update(
             figure=_figure,
+            at_most=_at_most,
             size=_size,
             age=_age,
             moment=_moment,
@@ -183,6 +184,11 @@ def short(text: str, most: int) -> str:
 
 def _figure(value: float | None) -> str:
     return UNKNOWN if value is None else f"{value:,.0f}"
+
+
+def _at_most(value: int | None, exact: bool = False) -> str:
+    """A figure that is a maximum, unless it is `exact`."""
+    return UNKNOWN if value is None else shown_count(value, exact=exact)
 
 
 def _rate(value: float | None) -> str:

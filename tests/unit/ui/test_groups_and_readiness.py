@@ -25,7 +25,7 @@ from tests.unit.ui.fakes import (
     snapshot,
 )
 from twinlog.errors import ClusterError
-from twinlog.model.types import GroupId, SourceOffset, TopicPartition
+from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicPartition
 from twinlog.ops.switchover.clusters import LiveClusters
 from twinlog.ops.switchover.model import MovedGroups, MovedTopic, Preflight, SwitchoverOptions
 from twinlog.ui.app import ConsoleApp
@@ -60,6 +60,20 @@ def test_a_group_shows_its_offsets_on_both_sides(browser: Browser) -> None:
     assert (row["repeats"], row["skips"], row["answer"]) == (0, 0, "yes")
     assert browser.get("/ui/group?flow=a-%3Eb&group=shop").status == 200
     assert browser.get("/ui/group?flow=a-%3Eb&group=../nothing").status == 404
+
+
+@pytest.mark.parametrize(
+    ("changes", "cell"),
+    [
+        ({"target_committed": TargetOffset(75)}, "up to 5"),
+        ({"exact": False, "past_copies": TargetOffset(77)}, "up to 7"),
+    ],
+)
+def test_the_most_repeats_and_skips_of_a_group_are_shown_as_bounds(
+    browser: Browser, sources: FakeSources, changes: dict[str, Any], cell: str
+) -> None:
+    sources.only.groups = [group("shop", replace(STANDS, **changes))]
+    assert f'<td class="number">{cell}</td>' in browser.get("/ui/group?flow=a-%3Eb&group=shop").text
 
 
 def test_silent_groups_are_a_part_of_the_page(browser: Browser, sources: FakeSources) -> None:

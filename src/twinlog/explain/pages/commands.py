@@ -92,7 +92,7 @@ _AUDIT = Area(
             "TW-AUDIT-01",
             "A group would skip records",
             "error",
-            lines=("`group G would skip N records on WEST`",),
+            lines=("`group G would skip up to N records on WEST`",),
             meaning="The committed offset of the group on the target is behind unread records.",
             impact="The group never reads these records after a failover.",
             mend="Stop the consumers of the group on the target, and set the offsets to the numbers in the line.",

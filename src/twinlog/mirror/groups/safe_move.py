@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from twinlog.mirror.groups.move_facts import MoveFacts, distance
-from twinlog.model.amounts import counted
+from twinlog.model.amounts import counted, shown_count
 from twinlog.model.types import SourceOffset, TargetOffset
 
 
@@ -71,14 +71,17 @@ class MoveVerdict:
     """Whether a group may move, by the facts of a single partition.
 
     The group may move if `reasons` is empty. `moved` groups have members on the target only, or continued there after a
-    switchover. `repeats` and `skips` are
-    the most records that the group would read twice, or skip, if it moved now; None when unknown.
+    switchover. `repeats` and `skips` are the most records that the group would read twice, or skip, if it moved now;
+    None when unknown. With `repeats_exact` the group repeats no fewer records. The group skips `least_skips` or more,
+    unless it has read these records on the target: then it skips none of them.
     """
 
     reasons: tuple[Reason, ...] = ()
     repeats: int | None = 0
     skips: int | None = 0
     moved: bool = False
+    repeats_exact: bool = True
+    least_skips: int = 0
 
     @property
     def safe(self) -> bool:
@@ -125,7 +128,7 @@ def judge(facts: MoveFacts, *, most_repeats: int = 0) -> MoveVerdict:
         in_use = (Reason(Obstacle.IN_USE, "the group has members on both clusters, its offset on the target stays"),)
     behind = _behind(facts, facts.committed)
     if behind is not None:
-        return MoveVerdict((*in_use, behind), _left_on_target(facts), 0)
+        return MoveVerdict((*in_use, behind), _left_on_target(facts), 0, repeats_exact=False)
     true, exact = true_offset(facts)
     if true is None and facts.from_target and facts.both_empty:
         return MoveVerdict(in_use)
@@ -213,22 +216,23 @@ def _compared(
     outside = _outside_the_log(facts, resumes)
     if outside is not None:
         return MoveVerdict((*reasons, outside), None, None)
-    skips: int | None = 0
+    skips = least_skips = 0
     if resumes > true and facts.continues_on_target and facts.move is not None and not facts.move.released:
         # The group read on on both clusters, and further on the target.
         return MoveVerdict(moved=True)
     read = max(true, facts.read_on_target)
     if resumes > read:
-        skips = resumes - read if exact else None
-        past = None if facts.past_copies is None else max(read, facts.past_copies)
+        skips = resumes - read
+        past = read if exact else None if facts.past_copies is None else max(read, facts.past_copies)
+        least_skips = 0 if past is None else max(0, resumes - past)
         text = f"on the target the group continues at {resumes}, "
         if exact:
-            text += f"{resumes - read} after its position there: it would skip them, unless it has read them there"
-        elif past is not None and resumes > past:
+            text += f"{skips} after its position there: it would skip them, unless it has read them there"
+        elif least_skips:
             text += f"and its position there is {read} to {past}: it would skip "
-            text += f"{resumes - past} to {counted(resumes - read, 'record')}, unless it has read them there"
+            text += f"{least_skips} to {counted(skips, 'record')}, unless it has read them there"
         else:
-            text += f"and its position there is {read} or later: it may skip up to {counted(resumes - read, 'record')}"
+            text += f"and its position there is {read} or later: it may skip up to {counted(skips, 'record')}"
         reasons = (*reasons, Reason(Obstacle.TARGET_AHEAD, text))
     repeats = max(0, true - resumes) if exact else _most_repeated(facts, resumes)
     if resumes < true and (repeats is None or repeats > most_repeats):
@@ -239,7 +243,7 @@ def _compared(
         more = "" if left is None else f", up to {counted(left, 'record')}"
         text = f"offset {facts.committed} has no exact translation: the group would repeat some{more}"
         reasons = (*reasons, Reason(Obstacle.NOT_EXACT, text))
-    return MoveVerdict(reasons, repeats, skips)
+    return MoveVerdict(reasons, repeats, skips, repeats_exact=exact or not repeats, least_skips=least_skips)
 
 
 def _compared_with_own(
@@ -263,7 +267,7 @@ def _compared_with_own(
         place = f"{repeats} before its position" if exact else f"and its position there is {true} or later"
         text = f"on the target the group stands at {resumes}, {place}; {way}"
         reasons = (*reasons, Reason(Obstacle.LEFT_TO_SWITCHOVER, text))
-    return MoveVerdict(reasons, repeats, 0)
+    return MoveVerdict(reasons, repeats, 0, repeats_exact=exact or not repeats)
 
 
 def _outside_the_log(facts: MoveFacts, resumes: TargetOffset) -> Reason | None:
@@ -279,16 +283,9 @@ def _outside_the_log(facts: MoveFacts, resumes: TargetOffset) -> Reason | None:
     return None
 
 
-def repeats_shown(repeats: int | None, *, exact: bool) -> str:
-    """A number of repeated records in words: by an inexact place the number is a maximum, None is unknown."""
-    if repeats is None:
-        return "unknown"
-    return f"{repeats:,}" if exact or not repeats else f"up to {repeats:,}"
-
-
 def _late(facts: MoveFacts, resumes: TargetOffset, true: TargetOffset, repeats: int | None, *, exact: bool) -> Reason:
     """Return the reason why a group would continue before its position."""
-    records = "an unknown number of records" if repeats is None else repeats_shown(repeats, exact=exact)
+    records = "an unknown number of records" if repeats is None else shown_count(repeats, exact=exact)
     committed, checkpoint = facts.committed, facts.checkpoint_source
     if committed is not None and (checkpoint is None or checkpoint < committed):
         if checkpoint is None:
@@ -335,7 +332,7 @@ def _since_checkpoint(facts: MoveFacts, where: TargetOffset) -> MoveVerdict:
         f"the last checkpoint is of {facts.committed}, and on the target the group continues at {where}: it repeats "
         f"the records that it read on the source after the checkpoint{most}"
     )
-    return MoveVerdict((Reason(Obstacle.SOURCE_SILENT, text),), left, 0)
+    return MoveVerdict((Reason(Obstacle.SOURCE_SILENT, text),), left, 0, repeats_exact=False)
 
 
 def _unknown(obstacle: Obstacle, text: str) -> MoveVerdict:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from twinlog.mirror.groups.move_facts import MoveFacts
-from twinlog.mirror.groups.safe_move import MoveVerdict, Obstacle, repeats_shown, true_offset
-from twinlog.model.amounts import counted
+from twinlog.mirror.groups.safe_move import MoveVerdict, Obstacle, true_offset
+from twinlog.model.amounts import counted, shown_count
 from twinlog.model.topics import listed
 from twinlog.ops.audit.report import AuditPart, Finding, Severity
 from twinlog.ops.groups.reader import GroupPartitionStatus, GroupsSnapshot, GroupStatus
@@ -34,7 +33,7 @@ _WAYS_OUT = {
 
 @dataclass(frozen=True, slots=True)
 class GroupFailover:
-    """A group and the partitions in which a failover would hurt; None counts are unknown."""
+    """A group and the partitions in which a failover would hurt, with the most records that it would skip or repeat."""
 
     group: str
     skips: tuple[tuple[GroupPartitionStatus, int], ...] = ()
@@ -49,31 +48,13 @@ def failover_of(group: GroupStatus) -> GroupFailover:
         verdict = part.verdict
         if verdict.moved or verdict.safe:
             continue
-        if certain_skips(part):
-            skips.append((part, most_skips(part.facts)))
+        if verdict.least_skips and verdict.skips:
+            skips.append((part, verdict.skips))
         elif verdict.repeats:
             repeats.append((part, verdict.repeats))
         elif not _is_passing(verdict):
             unclear.append(part)
     return GroupFailover(group.group, tuple(skips), tuple(repeats), tuple(unclear))
-
-
-def certain_skips(part: GroupPartitionStatus) -> int:
-    """Records that the group skips for certain; with an inexact place those beyond all copies of records that it has
-    read."""
-    if part.verdict.skips:
-        return part.verdict.skips
-    facts = part.facts
-    ahead = any(reason.obstacle is Obstacle.TARGET_AHEAD for reason in part.verdict.reasons)
-    if not ahead or facts.past_copies is None or facts.resumes is None:
-        return 0
-    return max(0, facts.resumes - max(facts.past_copies, facts.read_on_target))
-
-
-def most_skips(facts: MoveFacts) -> int:
-    """The most records that a group skips that continues after its place on the target; it may have read some there."""
-    place, _ = true_offset(facts)
-    return max(0, (facts.resumes or 0) - max(place or 0, facts.read_on_target))
 
 
 def _is_passing(verdict: MoveVerdict) -> bool:
@@ -118,22 +99,21 @@ def _of_skips(flow: str, target: str, one: GroupFailover) -> list[Finding]:
     if not one.skips:
         return []
     count = sum(records for _, records in one.skips)
-    shown = repeats_shown(count, exact=all(true_offset(part.facts)[1] for part, _ in one.skips))
-    text = f"group {one.group} would skip {shown} {'record' if count == 1 else 'records'} on {target}"
+    text = f"group {one.group} would skip {_records(count, exact=False)} on {target}"
     way = (
         f"if the group has yet to read these records on {target}, stop its consumers there, and set its offsets back "
         "to the numbers after 'should be' (kafka-consumer-groups.sh --reset-offsets --to-offset)"
     )
-    lines = _lines(one.skips, lambda part, records: f"{part.facts.source}: {_offsets(part)}, {_skipped(part, records)}")
-    return [Finding("group-skips", Severity.CRITICAL, AuditPart.GROUPS, text, way, count, flow, lines)]
+    lines = _lines(one.skips, lambda part, records: f"{part.facts.source}: {_offsets(part)}, {_skipped(records)}")
+    return [Finding("group-skips", Severity.CRITICAL, AuditPart.GROUPS, text, way, count, flow, lines, exact=False)]
 
 
 def _of_repeats(flow: str, target: str, one: GroupFailover, *, by_twinlog: bool) -> list[Finding]:
     if not one.repeats:
         return []
     count = sum(records for _, records in one.repeats)
-    shown = repeats_shown(count, exact=all(true_offset(part.facts)[1] for part, _ in one.repeats))
-    text = f"group {one.group} would repeat {shown} {'record' if count == 1 else 'records'} on {target}"
+    exact = all(part.verdict.repeats_exact for part, _ in one.repeats)
+    text = f"group {one.group} would repeat {_records(count, exact=exact)} on {target}"
     if any(part.facts.left_to_switchover for part, _ in one.repeats):
         way = _WAYS_OUT[Obstacle.LEFT_TO_SWITCHOVER]
     elif not all(part.facts.syncs for part, _ in one.repeats):
@@ -153,15 +133,20 @@ def _of_repeats(flow: str, target: str, one: GroupFailover, *, by_twinlog: bool)
     lines = _lines(
         one.repeats, lambda part, records: f"{part.facts.source}: {_offsets(part)}, {_repeated(part, records)}"
     )
-    return [Finding("group-repeats", Severity.NOTE, AuditPart.GROUPS, text, way, count, flow, lines)]
+    return [Finding("group-repeats", Severity.NOTE, AuditPart.GROUPS, text, way, count, flow, lines, exact=exact)]
 
 
-def _skipped(part: GroupPartitionStatus, records: int) -> str:
-    return f"{repeats_shown(records, exact=true_offset(part.facts)[1])} skipped"
+def _records(count: int, *, exact: bool) -> str:
+    return f"{shown_count(count, exact=exact)} {'record' if count == 1 else 'records'}"
+
+
+def _skipped(records: int) -> str:
+    # The group may have read them on the target.
+    return f"{shown_count(records, exact=False)} skipped"
 
 
 def _repeated(part: GroupPartitionStatus, records: int) -> str:
-    return f"{repeats_shown(records, exact=true_offset(part.facts)[1])} repeated"
+    return f"{shown_count(records, exact=part.verdict.repeats_exact)} repeated"
 
 
 def _of_unclear(flow: str, target: str, one: GroupFailover) -> list[Finding]:

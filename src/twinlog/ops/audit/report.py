@@ -9,7 +9,7 @@ from enum import IntEnum, StrEnum
 from typing import Any, Literal
 
 from twinlog.message_ids import split_id
-from twinlog.model.amounts import counted
+from twinlog.model.amounts import counted, shown_count
 from twinlog.model.types import Alias
 
 FindingKind = Literal[
@@ -96,7 +96,7 @@ class Finding:
     """A finding of a flow (empty: of the whole file), with the number of records, groups or settings that it is about.
 
     `lines` are its details, for example a line for each partition. `way_out` is the next step of an operator, `cause`
-    the message id of the cause, if it differs from the id of the kind.
+    the message id of the cause, if it differs from the id of the kind. A `count` that is not `exact` is a maximum.
     """
 
     kind: FindingKind
@@ -108,6 +108,7 @@ class Finding:
     flow: str = ""
     lines: tuple[str, ...] = ()
     cause: str = ""
+    exact: bool = True
 
     @property
     def id(self) -> str | None:
@@ -122,6 +123,7 @@ class Finding:
             "part": self.part.value,
             "flow": self.flow or None,
             "count": self.count,
+            "exact": self.exact,
             "text": self.text,
             "details": list(self.lines),
             "way_out": self.way_out,
@@ -254,9 +256,11 @@ def verdict_of(findings: Sequence[Finding], not_audited: Sequence[object]) -> st
     """The result in a sentence: losses first, then the number of the other findings, then the missing parts."""
     words = []
     for kinds, one, several in _ABOUT_RECORDS:
-        count = sum(found.count for found in findings if found.kind in kinds)
+        about = [found for found in findings if found.kind in kinds]
+        count = sum(found.count for found in about)
         if count:
-            words.append(f"{count:,} {one if count == 1 else several}")
+            shown = shown_count(count, exact=all(found.exact for found in about))
+            words.append(f"{shown} {one if count == 1 else several}")
     unclear = sum(found.kind == "group-unclear" and found.severity is Severity.CRITICAL for found in findings)
     if unclear:
         words.append(f"{counted(unclear, 'consumer group')} {'has' if unclear == 1 else 'have'} to wait")

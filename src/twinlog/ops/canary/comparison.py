@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from twinlog.message_ids import ID, with_id
-from twinlog.mirror.groups.safe_move import repeats_shown
-from twinlog.model.amounts import counted, shown_bytes
+from twinlog.model.amounts import counted, shown_bytes, shown_count
 from twinlog.model.types import GroupId, TopicName, TopicPartition
 from twinlog.ops.audit.report import Finding
 from twinlog.ops.canary.process_tree import ProcessUse
@@ -103,8 +102,8 @@ class GroupResume:
     `committed` is the group's offset on the source. `resumes` is its offset in MirrorMaker 2's copy, committed there or
     in a checkpoint, and `should` the offset of the next record, as `twinlog groups` translates it: the least offset if
     `certain` is False. Then `repeats` is the most records that the group would read a second time from MirrorMaker 2's
-    offset on, and `skips` the fewest records that the group would miss. `in_canary` is the next record in the
-    canary's copy by twinlog's exact map.
+    offset on. `skips` is the most records that the group would miss: it may have read them on the target. `in_canary`
+    is the next record in the canary's copy by twinlog's exact map.
     """
 
     group: GroupId
@@ -196,7 +195,7 @@ class CanaryReport:
         found += [f"the lag of {lag.program} is unknown" for lag in self.lags if lag.now is None]
         skips = sum(one.skips or 0 for one in self.groups)
         if skips:
-            found.append(f"consumer groups would skip {counted(skips, 'record')} by MirrorMaker 2's offsets")
+            found.append(f"consumer groups would skip up to {counted(skips, 'record')} by MirrorMaker 2's offsets")
         if self.groups_trouble is not None:
             found.append("the offsets of consumer groups could not be read")
         return found
@@ -214,7 +213,7 @@ class CanaryReport:
         repeats = [one.repeats for one in self.groups if one.repeats is not None]
         if self.groups:
             certain = all(one.certain for one in self.groups if one.repeats is not None)
-            shown = f"{repeats_shown(sum(repeats), exact=certain)} {'record' if sum(repeats) == 1 else 'records'}"
+            shown = f"{shown_count(sum(repeats), exact=certain)} {'record' if sum(repeats) == 1 else 'records'}"
             by_mm2 = f"{shown} by MirrorMaker 2's offsets, and " if repeats else ""
             none, some = ("none", "some") if repeats else ("no record", "some records")
             by_map = none if all(one.exact for one in self.groups) else some
@@ -310,8 +309,8 @@ def _resume(one: GroupResume) -> str:
         mm2 = f"MirrorMaker 2 resumes at {one.resumes}, and the right offset is unknown"
     else:
         at_least = "" if one.certain else "at least "
-        repeated = repeats_shown(one.repeats, exact=one.certain)
-        counts = f"{repeated} repeated, {at_least if one.skips else ''}{one.skips or 0:,} skipped"
+        repeated = shown_count(one.repeats, exact=one.certain)
+        counts = f"{repeated} repeated, {shown_count(one.skips or 0, exact=False)} skipped"
         mm2 = f"MirrorMaker 2 resumes at {one.resumes}, should be {at_least}{one.should}: {counts}"
     if one.in_canary is None:
         own = "twinlog: before the canary's first copy"

@@ -17,7 +17,6 @@ from twinlog.mirror.topology.topology import topology_of
 from twinlog.model.topics import listed
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.ops.audit.auditor import AuditDeadline
-from twinlog.ops.audit.groups import certain_skips
 from twinlog.ops.audit.records import CompareRanges, record_findings
 from twinlog.ops.audit.sample import sample_of
 from twinlog.ops.canary.comparison import (
@@ -320,7 +319,7 @@ class CanaryReader:
             None if should is None else int(should),
             certain,
             part.verdict.repeats if known else None,
-            certain_skips(part) if known else None,
+            (part.verdict.skips if part.verdict.least_skips else 0) if known else None,
             None if ours is None else ours[0],
             exact=ours is not None and ours[1],
         )

@@ -318,6 +318,7 @@ def _partition_json(part: GroupPartitionStatus) -> dict[str, Any]:
         "safe": verdict.safe,
         "moved": verdict.moved,
         "repeats": verdict.repeats,
+        "repeats_exact": verdict.repeats_exact,
         "skips": verdict.skips,
         "reasons": [
             {"reason": reason.obstacle.value, "text": reason.text, "heals": reason.heals} for reason in verdict.reasons

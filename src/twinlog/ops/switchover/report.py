@@ -222,8 +222,14 @@ def _group(one: Data) -> Data:
         **one,
         "skipped": _sum(offset.get("skips") for offset in offsets) if known else None,
         "repeated": _sum(offset.get("repeats") for offset in offsets) if known else None,
+        "repeated_exact": all(_repeats_exactly(offset) for offset in offsets),
         "members_on_source": one["state"] not in MEMBERLESS,
     }
+
+
+def _repeats_exactly(offset: Data) -> bool:
+    """Whether the repeats of an offset are no maximum; offsets of earlier versions only have an exact place or not."""
+    return not offset.get("repeats") or bool(offset.get("repeats_exact", offset.get("exact", True)))
 
 
 def _has_failed(one: Data) -> bool:

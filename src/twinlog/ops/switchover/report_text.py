@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from twinlog.mirror.groups.group_moves import COMMITTED, THERE
-from twinlog.mirror.groups.safe_move import repeats_shown
-from twinlog.model.amounts import counted, shown_bytes
+from twinlog.model.amounts import counted, shown_bytes, shown_count
 from twinlog.ops.switchover.model import Data, FenceMethod, SwitchoverKind
 from twinlog.ops.switchover.steps.group_step import AHEAD, IN_USE, MOVED, REFUSED, UNKNOWN
 
@@ -102,7 +101,7 @@ def _group_row(name: str, one: Data) -> tuple[Any, ...]:
     reasons = dict.fromkeys(why for offset in one["offsets"] if (why := offset.get("why")))
     refused = dict.fromkeys(why for offset in one["offsets"] if (why := offset.get("refused")))
     trouble = "".join(f"; {text}" for text in (one["trouble"], *refused, *list(reasons)[:3]) if text)
-    skipped = "unknown" if one["skipped"] is None else one["skipped"]
-    exact = all(offset.get("exact", True) for offset in one["offsets"] if offset.get("repeats"))
-    repeated = repeats_shown(one["repeated"], exact=exact)
+    # A group that is further on the target may have read the records there.
+    skipped = shown_count(one["skipped"], exact=False)
+    repeated = shown_count(one["repeated"], exact=one["repeated_exact"])
     return name, skipped, repeated, one["state"] or "unknown", what + trouble

@@ -175,8 +175,11 @@ def _partition_row(part: dict[str, Any]) -> Row:
     """A partition of a group by the JSON of `twinlog groups`."""
     answer = MOVED if part["moved"] else YES if part["safe"] else NO
     return {
-        **{name: part[name] for name in ("topic", "source_offset", "source_lag", "translated", "exact")},
-        **{name: part[name] for name in ("target_offset", "target_lag", "repeats", "skips", "reasons")},
+        **{
+            name: part[name]
+            for name in ("topic", "source_offset", "source_lag", "translated", "exact", "target_offset")
+        },
+        **{name: part[name] for name in ("target_lag", "repeats", "repeats_exact", "skips", "reasons")},
         "partition": f"{part['topic']}-{part['partition']}",
         "checkpoint_ms": part["checkpoint"]["written_ms"],
         "answer": answer,

@@ -283,6 +283,9 @@ def _conducted(one: ConductedSwitchover) -> dict[str, Any]:
     }
 
 
+_OF_GROUP = ("group", "skipped", "repeated", "repeated_exact", "members_on_source", "trouble")
+
+
 def _bounded(report: Mapping[str, Any], *, runs: bool) -> dict[str, Any]:
     """The report with a bounded number of partitions and groups, those with a loss first; without next steps while
     this console `runs` the switchover."""
@@ -296,12 +299,11 @@ def _bounded(report: Mapping[str, Any], *, runs: bool) -> dict[str, Any]:
         "next": [] if runs else report["next"],
         "partitions": report["partitions"][:MOST_ROWS],
         "more_partitions": max(0, len(report["partitions"]) - MOST_ROWS),
-        "groups": [
-            {name: one[name] for name in ("group", "skipped", "repeated", "members_on_source", "trouble")}
-            for one in groups[:MOST_ROWS]
-        ],
+        "groups": [{name: one[name] for name in _OF_GROUP} for one in groups[:MOST_ROWS]],
         "more_groups": max(0, len(groups) - MOST_ROWS),
         "skipped": sum(one["skipped"] or 0 for one in groups),
         "repeated": sum(one["repeated"] or 0 for one in groups),
+        "repeated_exact": all(one["repeated_exact"] for one in groups),
         "unknown_groups": sum(one["skipped"] is None for one in groups),
+        "unknown_repeats": sum(one["repeated"] is None for one in groups),
     }

@@ -137,7 +137,7 @@ def test_a_group_that_reads_on_the_source_since_the_switchover_has_yet_to_move()
         ({"target_committed": 60}, "TARGET_BEHIND", "stands at 60, 10 before its position", 10, 0),
         (
             {"target_committed": 75, "exact": False},
-            *("TARGET_AHEAD", "at 75, and its position there is 70 or later: it may skip up to 5 records", 35, None),
+            *("TARGET_AHEAD", "at 75, and its position there is 70 or later: it may skip up to 5 records", 35, 5),
         ),
         ({"target_committed": 75}, "TARGET_AHEAD", "continues at 75, 5 after its position there: it would skip", 0, 5),
         ({"target_committed": None}, "NOT_COMMITTED", "nothing is committed on the target", None, None),
@@ -220,9 +220,33 @@ def test_a_checkpoint_skips_nothing_either_where_its_translation_is_the_further_
     assert kinds(of(**stands, checkpoint_source=101)) == [Obstacle.TARGET_AHEAD]
 
 
-def test_an_inexact_offset_that_is_ahead_may_skip_nobody_knows_how_much() -> None:
+def test_a_group_that_is_ahead_of_an_inexact_place_skips_records_up_to_its_offset() -> None:
     verdict = of(exact=False, target_committed=80)
-    assert (kinds(verdict), verdict.skips) == ([Obstacle.TARGET_AHEAD], None)
+    assert (kinds(verdict), verdict.skips, verdict.least_skips) == ([Obstacle.TARGET_AHEAD], 10, 0)
+    ahead = of(exact=False, target_committed=80, past_copies=77)
+    assert (ahead.skips, ahead.least_skips) == (10, 3)
+    exactly = of(target_committed=80)
+    assert (exactly.skips, exactly.least_skips) == (10, 10)
+
+
+@pytest.mark.parametrize(
+    ("changes", "exact"),
+    [
+        ({"target_committed": 60}, True),
+        ({"target_committed": 60, "exact": False}, False),
+        ({"copied": 90}, False),
+        ({"source_answers": False}, False),
+        ({"left_to_switchover": True, "from_target": True, "target_committed": 60}, True),
+        ({"left_to_switchover": True, "from_target": True, "target_committed": 60, "exact": False}, False),
+    ],
+)
+def test_the_repeats_of_a_group_are_a_number_only_if_its_place_and_its_offsets_are_known(
+    changes: dict[str, Any], exact: bool
+) -> None:
+    """With a lost source, the last checkpoint is exact, and the group may have read on after it."""
+    verdict = of(**changes)
+    assert verdict.repeats
+    assert verdict.repeats_exact == exact
 
 
 def test_a_group_that_a_switchover_moved_back_has_read_the_records_before_its_offset_on_the_target() -> None:
@@ -235,7 +259,7 @@ def test_a_group_that_a_switchover_moved_back_has_read_the_records_before_its_of
     between = of(**back, exact=False, past_copies=95)
     assert (kinds(between), between.repeats, between.skips) == ([Obstacle.NOT_EXACT], 7, 0)
     beyond = of(**(back | {"target_committed": 100}), exact=False, past_copies=95)
-    assert (kinds(beyond), beyond.skips) == ([Obstacle.TARGET_AHEAD], None)
+    assert (kinds(beyond), beyond.skips, beyond.least_skips) == ([Obstacle.TARGET_AHEAD], 12, 5)
     assert "its position there is 88 to 95: it would skip 5 to 12 records" in beyond.reasons[0].text
     assert kinds(of(**back, committed=89)) == [Obstacle.TARGET_AHEAD], "it was set back on the source since"
 

@@ -23,6 +23,8 @@ from twinlog.mirror.topology.naming import DefaultReplicationPolicy
 from twinlog.model.groups import CommittedOffset
 from twinlog.model.types import Alias, SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.ops.groups.places import GroupPlacesReader
+from twinlog.ops.switchover import report as switchover_report
+from twinlog.ops.switchover import report_text
 from twinlog.ops.switchover.group_facts import SwitchoverGroups
 from twinlog.ops.switchover.model import MovedGroups, MovedTopic
 from twinlog.ops.switchover.steps.group_step import group_data, judge
@@ -156,6 +158,12 @@ def reports(seen: MovedGroups) -> tuple[Any, ...]:
     return row["result"], row["to_offset"], row["skips"], row["repeats"], row["why"]
 
 
+def report_cells(seen: MovedGroups) -> tuple[Any, ...]:
+    """The columns "skipped" and "repeated" of the only group in the report of a switchover."""
+    group = switchover_report._group(group_data(seen, judge(seen), {})["groups"]["shop"])
+    return report_text._group_row("shop", group)[1:3]
+
+
 @pytest.mark.parametrize(
     ("by_map", "past", "place", "exact"),
     [
@@ -187,6 +195,7 @@ def test_a_lost_source_leaves_its_groups_at_their_last_checkpoint_by_the_map_on_
     assert (one.source, one.offset, one.there, one.exact) == (P0, 35, place, exact)
     result, _, skips, repeats, why = reports(seen)
     assert (result, skips, repeats) == ("committed", 0, 50 - place)
+    assert report_cells(seen) == ("0", f"up to {50 - place}"), "it has read a part of them on the source, or none"
     assert why.startswith(f"the last checkpoint is of 35, and on the target the group continues at {place}: it repeats")
 
 
@@ -199,8 +208,11 @@ def test_copies_of_mirror_maker_are_translated_as_in_an_audit() -> None:
     place = place_before_a_move(800, 405, syncs)
     assert (place.offset, place.exact, place.past) == (708, False, 808)
     # Only the place of a group that is further is a place that it would skip from.
-    result, there, _, _, why = reports(copied_by_mirror_maker(800, 405, syncs, present=900))
-    assert (result, there) == ("ahead", 708)
+    result, there, skips, _, why = reports(copied_by_mirror_maker(800, 405, syncs, present=900))
+    assert (result, there, skips) == ("ahead", 708, 192)
+    assert report_cells(copied_by_mirror_maker(800, 405, syncs, present=900)) == ("up to 192", "0")
+    assert report_cells(copied_by_mirror_maker(808, 405, syncs, present=811)) == ("up to 3", "0")
+    assert report_cells(copied_by_mirror_maker(800, 405, syncs, present=607)) == ("0", "up to 100")
     assert why == (
         "on the target the group continues at 900, and its position there is 708 to 808: it would skip 92 to 192 "
         "records, unless it has read them there"

@@ -68,8 +68,7 @@ def test_a_planned_switchover() -> None:
     assert "| shop | 0 | 0 |" in text
     shop = found["groups"]["shop"]
     for exact, cell in ((True, "75"), (False, "up to 75")):
-        offsets = [{**one, "repeats": 75, "exact": exact} for one in shop["offsets"]]
-        groups_75 = {"shop": {**shop, "repeated": 75, "offsets": offsets}}
+        groups_75 = {"shop": {**shop, "repeated": 75, "repeated_exact": exact}}
         assert f"| shop | 0 | {cell} |" in markdown({**found, "groups": groups_75})
     released = SwitchoverMachine(ScriptedWorld(brokers, Kill()), ScriptedJournal(brokers, Kill()), "me 1")
     assert report(released.release_fence())["next"][-1] == "keep producers away from a: the fence there is lifted"

@@ -168,6 +168,7 @@ def group_data(seen: MovedGroups, judged: list[GroupOffsetDecision], refused: Re
             {
                 "skips": verdict.skips,
                 "repeats": verdict.repeats,
+                "repeats_exact": verdict.repeats_exact,
                 "why": "; ".join(reason.text for reason in verdict.reasons),
                 "topic": offset.source.topic,
                 "partition": offset.source.partition,
