@@ -24,7 +24,7 @@ from twinlog.mirror.unlisted_topics import find_hidden_offsets, unlisted_topics
 from twinlog.model.topics import Topic, listed
 from twinlog.model.types import Alias, GroupId, SourceOffset, TopicName, TopicPartition
 from twinlog.ops.groups.places import GroupPlaces, GroupPlacesReader
-from twinlog.ops.inventory import Content, Inventory, logs_of, read_inventory
+from twinlog.ops.inventory import Content, Inventory, logs_of, partitions_of, read_inventory
 from twinlog.ops.plan.deciding import PlanFindings, PlannedChanges
 from twinlog.ops.plan.flow_plan import ExcludedTopic, FlowPlan, GroupPlan, NewRemoteTopic, Problem
 from twinlog.ops.plan.groups import FlowCopies, plan_groups
@@ -43,8 +43,9 @@ from twinlog.ops.plan.obstacles import (
     unwritable_topics,
     written_by_others,
 )
-from twinlog.ops.plan.volume import leaderless, look_at_starts, planned_starts, to_copy
+from twinlog.ops.plan.volume import leaderless, left_paused, look_at_starts, planned_starts, to_copy
 from twinlog.settings.flow import FlowSettings
+from twinlog.worker.control.journal import ControlJournal
 from twinlog.worker.topics.topic_refresh import TopicRefresh
 
 Progress = Callable[[str, str, int, int], None]
@@ -182,7 +183,10 @@ class FlowPlanner:
             stored = NOTHING_STORED if store is None else store.starts()
             mirrored = [pair.source for pair in pairs]
             starts = planned_starts(flow, self._source, mirrored, here.logs, positions, stored)
-            copy = to_copy(pairs, here.logs, here.sizes, positions, here.configs, starts.begins)
+            paused = self._paused(pairs, there, findings)
+            logs = {part: log for part, log in here.logs.items() if part not in paused}
+            copy = to_copy(pairs, logs, here.sizes, positions, here.configs, starts.begins)
+            findings.notes += left_paused(flow, paused, here.logs, positions, starts.begins)
             copy = [replace(one, identical=flow.keeps_offsets(one.topic)) for one in copy]
             plan = replace(plan, copy=tuple(copy))
             others = running_others(self._target, flow, there)
@@ -266,6 +270,19 @@ class FlowPlanner:
         except RefusedError as error:
             findings.problems.append(Problem.of("permission", error))
             return None, None
+
+    def _paused(
+        self, pairs: Sequence[TopicPair], there: Inventory, findings: PlanFindings
+    ) -> frozenset[TopicPartition]:
+        """The paused partitions; none if the commands for topics are unreadable, which is a problem of a run."""
+        journal = ControlJournal(self._flow, self._target)
+        if journal.topic not in there.topics:
+            return frozenset()
+        try:
+            return journal.read().pauses.paused(partitions_of([pair.source for pair in pairs]))
+        except RefusedError as error:
+            findings.problems.append(Problem.of("permission", error))
+            return frozenset()
 
     def _left_out(self, here: Inventory, others: Mapping[TopicName, str]) -> list[ExcludedTopic]:
         found = []

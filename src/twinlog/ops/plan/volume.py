@@ -59,6 +59,23 @@ def to_copy(
     return found
 
 
+def left_paused(
+    flow: FlowSettings,
+    paused: Collection[TopicPartition],
+    logs: Mapping[TopicPartition, LogOffsets],
+    positions: Mapping[TopicPartition, Position],
+    begins: Mapping[TopicPartition, SourceOffset],
+) -> list[str]:
+    """A note on the partitions that operators paused, and on their records, which a run leaves uncopied."""
+    if not paused:
+        return []
+    known = [part for part in paused if part in logs]
+    records = sum(remaining(logs[part], positions.get(part), begins.get(part)) for part in known)
+    names = listed(map(str, sorted(paused)))
+    text = f"{counted(len(paused), 'paused partition')} with {counted(records, 'record')} to copy, which a run leaves "
+    return [f"{text}uncopied: {names}; `twinlog topics resume FILE TOPIC --flow {flow.as_option}` ends a pause"]
+
+
 def leaderless(pairs: Iterable[TopicPair], logs: Mapping[TopicPartition, LogOffsets]) -> list[TopicPartition]:
     """Partitions that lack a leader now, so that their amount to copy is unknown."""
     return [

@@ -22,6 +22,8 @@ from twinlog.model.types import Alias, SourceOffset, TargetOffset, TopicName, To
 from twinlog.ops.audit.auditor import FlowAuditor
 from twinlog.ops.audit.rendering import report_html, report_lines
 from twinlog.ops.audit.report import AuditPart, AuditReport, Finding, Severity
+from twinlog.ops.plan.flow_plan import FlowPlan
+from twinlog.ops.plan.planner import FlowPlanner
 from twinlog.settings.flow import ClientSettings
 from twinlog.worker.control.journal import ControlJournal
 from twinlog.worker.control.model import CommandState, PartitionMove, PartitionSelector, TopicCommand, TopicVerb
@@ -115,6 +117,10 @@ class TwinlogFlow:
         selector = PartitionSelector(part.topic, (part.partition,))
         self.journal.write_command(TopicCommand(f"pause {part}", TopicVerb.PAUSE, (selector,), by="x"))
 
+    def plan(self) -> FlowPlan:
+        with FlowPlanner(self.flow, [self.flow], validates=False, connect=self._connect) as planner:
+            return planner.plan(50e6)
+
     def audit(self) -> AuditReport:
         with FlowAuditor(self.flow, [self.flow], lambda *_: [], connect=self._connect) as auditor:
             return AuditReport("mm2.properties", 0, (), (auditor.audit(),))
@@ -189,6 +195,17 @@ def test_records_that_wait_in_a_paused_partition_would_be_lost(here: TwinlogFlow
     found = here.audit()
     assert [one.count for one in of(found, "gap")] == [4]
     assert [one.count for one in of(found, "paused-records")] == [291]
+
+
+def test_the_plan_of_a_run_leaves_paused_partitions_out(here: TwinlogFlow) -> None:
+    here.write(CLICKS, 295)
+    here.write(ORDERS[1], 2)
+    assert {one.topic: one.records for one in here.plan().copy} == {"clicks": 295, "orders": 2}
+    here.pause(CLICKS)
+    plan = here.plan()
+    assert {one.topic: one.records for one in plan.copy} == {"orders": 2}
+    (note,) = (one for one in plan.notes if "paused" in one)
+    assert note.startswith("1 paused partition with 295 records to copy, which a run leaves uncopied: clicks-0; ")
 
 
 def test_a_flow_that_has_stopped_counts_each_record_once(here: TwinlogFlow) -> None:
