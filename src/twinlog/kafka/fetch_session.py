@@ -7,7 +7,7 @@ a new position.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from twinlog.errors import ClusterError
@@ -69,6 +69,15 @@ class FetchSession:
 
         The next fetch names them again, because the broker drops refused partitions from its session.
         """
+
+    def add_readers(self, partitions: Iterable[TopicPartition]) -> None:
+        """Have the broker answer the next fetch for these partitions, also for idle partitions.
+
+        They have a new reader, which has yet to learn the ends of their logs.
+        """
+        if self._epoch > 0 and any(part in self._known for part in partitions):
+            # A broker answers for a partition in its session only after a change. A full fetch closes the session.
+            self._epoch = 0
 
     async def fetch(
         self,

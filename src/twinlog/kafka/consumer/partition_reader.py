@@ -291,6 +291,8 @@ class SourceReader:
         return min(most, self._settings.fetch_max_bytes, self._memory.share_bytes(asked))
 
     async def _ask(self, session: FetchSession, node: int, poll: _Poll, most_bytes: int, wait_ms: int) -> list[Fetched]:
+        session.add_readers(poll.added)
+        poll.added.clear()
         try:
             return await session.fetch(
                 poll.wanted,
@@ -414,6 +416,7 @@ class SourceReader:
             poll.wanted.clear()
             poll.held_back.clear()
             changed = dict.fromkeys(self._cursors)
+            poll.set_cursors(self._cursors)
         for partition in changed:
             if partition in later:
                 poll.changed[partition] = None
@@ -461,7 +464,18 @@ class _FetchAhead(NamedTuple):
 class _Poll:
     """The fetches of a broker: `wanted` positions, and `held_back` partitions that wait for their appends."""
 
-    __slots__ = ("_held_since", "_now", "changed", "held_back", "rebuild", "size", "wake", "wanted")
+    __slots__ = (
+        "_cursors",
+        "_held_since",
+        "_now",
+        "added",
+        "changed",
+        "held_back",
+        "rebuild",
+        "size",
+        "wake",
+        "wanted",
+    )
 
     def __init__(self, loop: Loop, partition_bytes: int) -> None:
         self.size = FetchSize(partition_bytes)
@@ -472,7 +486,15 @@ class _Poll:
         self.changed: dict[TopicPartition, None] = {}
         self.wanted: dict[TopicPartition, FetchPosition] = {}
         self.held_back: dict[TopicPartition, None] = {}
+        self.added: dict[TopicPartition, None] = {}
+        """The partitions that got a cursor after the last fetch."""
+        self._cursors: Mapping[TopicPartition, Cursor] = {}
         self._held_since = LONG_AGO
+
+    def set_cursors(self, cursors: Mapping[TopicPartition, Cursor]) -> None:
+        """Note the cursors of all brokers; a partition that was removed and added again has another cursor."""
+        before, self._cursors = self._cursors, dict(cursors)
+        self.added |= {part: None for part, cursor in cursors.items() if before.get(part) is not cursor}
 
     def hold_back(self, partition: TopicPartition, held_back: bool) -> None:
         """Note whether a partition waits for its appends."""

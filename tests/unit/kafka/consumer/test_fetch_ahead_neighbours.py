@@ -36,6 +36,8 @@ class Streams(Cluster):
     """The leader's epoch in each fetch of partition 0."""
     requests: list[tuple[int, dict[int, int], int]] = field(default_factory=list)
     """Each fetch: its broker, the offset of each partition, and the wait in ms."""
+    session_id: int = 0
+    """The session that the broker keeps, 0 for none."""
 
     def leader(self, partition: TopicPartition) -> Leader:
         return self.moved.get(partition, self.leads)
@@ -47,7 +49,7 @@ class Streams(Cluster):
             self.epochs += [at.leader_epoch for number, at in parts if number == HOT.partition]
         answers = [self._answer(number, offset) for number, offset in asked.items()]
         await self.loop.sleep(0.001)
-        return FetchedPartitions(0, 0, 0, [(PART.topic, answers)])
+        return FetchedPartitions(0, 0, self.session_id, [(PART.topic, answers)])
 
     def _answer(self, number: int, offset: int) -> PartitionResponse:
         end, size = (LONG_LOG, SIZE) if number == HOT.partition else (self.quiet_end, 1)
@@ -232,3 +234,17 @@ def test_answers_that_need_the_memory_are_taken_first(loop: Loop) -> None:
     reading.reader._deliver = note
     reading.run(answers=20)
     assert positions[:20] == [(offset, offset + 1) for offset in range(20)]
+
+
+def test_a_new_cursor_of_an_idle_partition_gets_an_answer(loop: Loop) -> None:
+    """A broker answers for a partition in its session only after a change, and the partition may be idle for days."""
+    reading = Reading(loop)
+    reading.cluster.session_id = 7
+
+    def grant_again() -> None:
+        assert reading.asked_for(QUIET) == [0]
+        reading.cursors[QUIET] = Stream()
+        reading.reader.wake()
+
+    reading.run((lambda: reading.hot.offset >= 50, grant_again), answers=100)
+    assert len(reading.asked_for(QUIET)) == 2
