@@ -135,13 +135,19 @@ def _waiting(report: DriverReport | None, source: Alias) -> str:
     """The records that waited for their copy by the last report, and the moment up to which all are copied."""
     if report is None:
         return f"records of {source} without a copy: unknown, as the flow lacks a report: MirrorMaker 2 writes none"
-    waited = "an unknown number of records" if report.lag < 0 else counted(report.lag, "record")
+    paused = report.paused_lag or 0
+    waited = "an unknown number of records" if report.lag < 0 else counted(report.lag + paused, "record")
     at = shown_moment(report.at_ms)
     text = f"records of {source} without a copy: {waited} at the last report of the flow ({at}), and all later records"
     if report.unknown and report.lag >= 0:
         text += f"; of {counted(report.unknown, 'partition')} the number is unknown"
+    if report.paused and report.paused_lag is None:
+        text += f"; of {counted(report.paused, 'paused partition')} the number is unknown"
     until = report.copied_until_ms
-    return text if until is None else f"{text}; records that were written before {shown_moment(until)} are copied"
+    if until is None:
+        return text
+    apart = " outside paused partitions" if report.paused and report.paused_lag != 0 else ""
+    return f"{text}; records{apart} that were written before {shown_moment(until)} are copied"
 
 
 def _waits(

@@ -147,6 +147,21 @@ WAITING = DriverReport("s->w", "host-1", 60_000, 0, "running", lag=20, oldest_ms
             ),
         ),
         (
+            replace(WAITING, paused=1, paused_lag=295),
+            (
+                "315 records at the last report of the flow (1970-01-01T00:01:00Z), and all later records; records "
+                "outside paused partitions that were written before 1970-01-01T00:00:57Z are copied"
+            ),
+        ),
+        (
+            replace(WAITING, paused=2),
+            (
+                "20 records at the last report of the flow (1970-01-01T00:01:00Z), and all later records; of 2 paused "
+                "partitions the number is unknown; records outside paused partitions that were written before "
+                "1970-01-01T00:00:57Z are copied"
+            ),
+        ),
+        (
             replace(WAITING, unknown=2),
             (
                 "20 records at the last report of the flow (1970-01-01T00:01:00Z), and all later records; of 2 "
