@@ -154,13 +154,13 @@ def test_a_switchover_and_all_other_commands_make_a_place_of_a_translation_by_on
 
 def reports(seen: MovedGroups) -> tuple[Any, ...]:
     """The result of the only offset, its place, and the records that the group skips and repeats."""
-    (row,) = group_data(seen, judge(seen), {})["groups"]["shop"]["offsets"]
+    (row,) = group_data(seen, judge(seen), {}, {})["groups"]["shop"]["offsets"]
     return row["result"], row["to_offset"], row["skips"], row["repeats"], row["why"]
 
 
 def report_cells(seen: MovedGroups) -> tuple[Any, ...]:
     """The columns "skipped" and "repeated" of the only group in the report of a switchover."""
-    group = switchover_report._group(group_data(seen, judge(seen), {})["groups"]["shop"])
+    group = switchover_report._group(group_data(seen, judge(seen), {}, {})["groups"]["shop"])
     return report_text._group_row("shop", group)[1:3]
 
 
@@ -230,7 +230,38 @@ def test_the_same_command_again_counts_the_repeats_of_a_group_that_has_yet_to_re
     doubt = "offset 800 has no exact translation: the group would repeat some, up to 100 records"
     assert reports(moved) == ("there", 708, 0, 100, doubt)
     read_on = replace(moved, offsets=tuple(replace(one, present=750) for one in moved.offsets))
-    assert reports(read_on) == ("moved", 708, 0, 0, "")
+    assert reports(read_on) == ("moved", 708, 0, 100, doubt), "it has repeated them"
+    assert report_cells(read_on) == ("0", "up to 100")
+    with_members = replace(moved, target_states={"shop": "Stable"}, source_states={"shop": "Empty"})
+    assert reports(with_members) == ("there", 708, 0, 100, doubt), "they are about to repeat the records"
+
+
+def test_the_figure_of_a_move_stays_when_its_offset_syncs_are_deleted() -> None:
+    syncs = Syncs((0, 0), (707, 707), (808, 808), (1000, 1000))
+    first = group_data(seen := copied_by_mirror_maker(800, 405, syncs, present=708), judge(seen), {}, {})["groups"]
+    (before,) = first["shop"]["offsets"]
+    for later in (copied_by_mirror_maker(800, None, Syncs()), copied_by_mirror_maker(800, 405, Syncs(refused=True))):
+        read_on = replace(
+            later, offsets=tuple(replace(one, present=750, move=GroupMove(800, 708)) for one in later.offsets)
+        )
+        for _ in range(2):
+            first = group_data(read_on, judge(read_on), {}, first)["groups"]
+            (row,) = first["shop"]["offsets"]
+            assert row["result"] == "moved"
+            names = ("skips", "repeats", "repeats_exact", "exact", "why")
+            assert [row[name] for name in names] == [before[name] for name in names]
+
+
+def test_a_source_that_is_back_tells_how_many_records_a_group_repeated_since_its_checkpoint() -> None:
+    """An emergency moved it to 708, its last checkpoint; it had read up to 715 on the source."""
+    syncs = Syncs((0, 0), (707, 707), (1000, 1000))
+    for committed, repeats in ((708, 0), (715, 7)):
+        seen = copied_by_mirror_maker(committed, committed, syncs, present=750)
+        read_on = replace(
+            seen,
+            offsets=tuple(replace(one, exact=True, there=committed, move=GroupMove(708, 708)) for one in seen.offsets),
+        )
+        assert reports(read_on)[:4] == ("moved", committed, 0, repeats)
 
 
 def test_a_restart_of_mirror_maker_that_copied_again_moves_no_group_further() -> None:

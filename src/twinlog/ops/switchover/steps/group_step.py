@@ -109,20 +109,23 @@ def sync_groups(context: StepContext) -> Data:
         seen = world.groups(context.topics, cut, there, began(world), known)
     judged = judge(seen)
     refused = world.commit_groups([one.offset for one in judged if one.result == COMMITTED])
-    return group_data(seen, judged, refused)
+    return group_data(seen, judged, refused, (context.entries.done("groups") or {}).get("groups", {}))
 
 
 def verdict_of(one: GroupOffsetDecision, seen: MovedGroups, *, committed: bool) -> MoveVerdict:
     """Whether the group may move, as far as this partition goes: everything before its offset is copied.
 
-    With `committed` the target has taken the offset.
+    With `committed` the target has taken the offset. A group that an earlier run moved has the repeats of its move: it
+    repeats, or has repeated, the records from there on.
     """
     offset = one.offset
     stands = offset.there if committed else offset.present
     facts = facts_of(offset, seen, stands)
-    if offset.move is not None and stands == offset.there == offset.move.target:
-        # The group has yet to read on the target: what it will repeat there is still to come.
-        facts = replace(facts, move=None)
+    if one.result == MOVED and offset.move is not None:
+        facts = replace(facts, target_committed=offset.move.target)
+    if one.result == MOVED or (stands is not None and stands == offset.there):
+        # For members on the target, too, the records from there on are repeats.
+        facts = replace(facts, move=None, active_on_target=facts.active_on_target and facts.active_on_source)
     return judge_move(facts)
 
 
@@ -150,9 +153,20 @@ def facts_of(offset: GroupOffset, seen: MovedGroups, stands: int | None) -> Move
     )
 
 
-def group_data(seen: MovedGroups, judged: list[GroupOffsetDecision], refused: RefusedCommits) -> Data:
+_OF_MOVE = ("skips", "repeats", "repeats_exact", "exact", "why")
+"""The values of an offset by the place at its move."""
+
+
+def group_data(
+    seen: MovedGroups, judged: list[GroupOffsetDecision], refused: RefusedCommits, earlier: Mapping[str, Data]
+) -> Data:
     """The groups as values of JSON, for journal and report, with the records that each would skip and repeat if it
-    moved now."""
+    moved now, or that it repeated by its move. `earlier` are the groups by an earlier run of this switchover."""
+    before = {
+        (name, row["topic"], row["partition"], row["to_topic"]): row
+        for name, group in earlier.items()
+        for row in group["offsets"]
+    }
     groups: dict[str, Data] = {
         name: {"state": state, "offsets": [], "trouble": seen.troubles.get(name)}
         for name, state in seen.source_states.items()
@@ -164,21 +178,24 @@ def group_data(seen: MovedGroups, judged: list[GroupOffsetDecision], refused: Re
         group = groups.setdefault(offset.group, {"state": "", "offsets": [], "trouble": None})
         committed = result == COMMITTED
         verdict = verdict_of(one, seen, committed=committed)
-        group["offsets"].append(
-            {
-                "skips": verdict.skips,
-                "repeats": verdict.repeats,
-                "repeats_exact": verdict.repeats_exact,
-                "why": "; ".join(reason.text for reason in verdict.reasons),
-                "topic": offset.source.topic,
-                "partition": offset.source.partition,
-                "offset": offset.offset,
-                "to_topic": offset.target.topic,
-                "to_offset": offset.there,
-                "moved": None if offset.move is None else [offset.move.source, offset.move.target],
-                "exact": offset.exact,
-                "result": result,
-                "refused": why_refused,
-            }
-        )
+        row = {
+            "skips": verdict.skips,
+            "repeats": verdict.repeats,
+            "repeats_exact": verdict.repeats_exact,
+            "why": "; ".join(reason.text for reason in verdict.reasons),
+            "topic": offset.source.topic,
+            "partition": offset.source.partition,
+            "offset": offset.offset,
+            "to_topic": offset.target.topic,
+            "to_offset": offset.there,
+            "moved": None if offset.move is None else [offset.move.source, offset.move.target],
+            "exact": offset.exact,
+            "result": result,
+            "refused": why_refused,
+        }
+        if result == MOVED and (verdict.repeats is None or verdict.skips != 0):
+            # Offset syncs that proved the place at its move are deleted since.
+            known = before.get((offset.group, *offset.source, offset.target.topic), {})
+            row |= {name: known[name] for name in _OF_MOVE if name in known}
+        group["offsets"].append(row)
     return {"groups": dict(sorted(groups.items()))}
