@@ -111,6 +111,11 @@ class GroupOffsetTranslator:
     def refresh(self, topics: Iterable[TopicName]) -> None:
         """Read the new positions since the last call, for commits on these topics. Raises ClusterError."""
         self._there.refresh()
+        self.refresh_back(topics)
+
+    def refresh_back(self, topics: Iterable[TopicName]) -> None:
+        """Read the new positions of the flow back, if some of these topics came from the target. Raises
+        ClusterError."""
         if any(self.came_from_target(topic) and not self.is_copy_beside(topic) for topic in topics):
             self._way_back = self._refresh_back()
 
@@ -160,14 +165,18 @@ class GroupOffsetTranslator:
         there = self.remote(partition)
         if there is None:
             return None
+        found: Translation[TargetOffset] | Translation[SourceOffset] | None
         if self.came_from_target(partition.topic):
-            if not self._way_back:
-                return None
-            # The source of the flow back is this flow's target.
-            back = self._back.to_source(there, TargetOffset(offset))
-            return None if back is None else TranslatedGroupOffset.of(there, back)
-        found = self._there.to_target(partition, offset)
+            found = self.to_original(there, offset)
+        else:
+            found = self._there.to_target(partition, offset)
         return None if found is None else TranslatedGroupOffset.of(there, found)
+
+    def to_original(self, original: TopicPartition, offset: SourceOffset) -> Translation[SourceOffset] | None:
+        """Return the position in a partition of the target for `offset`, committed in its copy on the source; None when
+        it is unknown."""
+        # The source of the flow back is this flow's target.
+        return self._back.to_source(original, TargetOffset(offset)) if self._way_back else None
 
     def remote(self, partition: TopicPartition) -> TopicPartition | None:
         """Return the partition of the target at which a group continues; None for a copy whose original lacks a

@@ -59,8 +59,12 @@ def followers(flows: Sequence[FlowSettings]) -> list[Follower]:
 
 def _follower(flow: FlowSettings, flows: Sequence[FlowSettings]) -> Follower:
     there = [one for one in flows if one.copies and (one.source, one.target) == (flow.source, flow.target)]
-    back = next((one for one in flows if (one.target, one.source) == (flow.source, flow.target) and _copies(one)), None)
-    return Follower(flow, tuple(there) or (flow,), back)
+    return Follower(flow, tuple(there) or (flow,), find_flow_back(flow, flows))
+
+
+def find_flow_back(flow: FlowSettings, flows: Sequence[FlowSettings]) -> FlowSettings | None:
+    """The flow among `flows` that copies from the target of `flow` to its source; it may be disabled."""
+    return next((one for one in flows if (one.target, one.source) == (flow.source, flow.target) and _copies(one)), None)
 
 
 def _copies(flow: FlowSettings) -> bool:

@@ -91,10 +91,11 @@ def translate(
     settings = _copying(flows, flow)
     log_warnings()
 
-    from twinlog.ops.translate.offset_lookup import Lookup  # noqa: PLC0415 - Kafka's library is slow to import for --help
+    from twinlog.ops.groups.reader import find_flow_back  # noqa: PLC0415 - Kafka's library is slow to import for --help
+    from twinlog.ops.translate.offset_lookup import Lookup  # noqa: PLC0415
 
     try:
-        with Lookup(settings, back=back, connect_s=timeout) as lookup:
+        with Lookup(settings, find_flow_back(settings, flows), back=back, connect_s=timeout) as lookup:
             if single is None:
                 rows = [row for name in group or () for row in _of_group(lookup, name, topic or (), len(group or ()))]
             else:

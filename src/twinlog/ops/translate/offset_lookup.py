@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import partial
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from twinlog.errors import ClusterError, GroupGoneError, RefusedError, TopicGoneError
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect, both_clusters
 from twinlog.kafka.admin.groups import GroupAdmin
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.retry import COMMAND_CONNECT_S
-from twinlog.mirror.groups.group_offsets import TranslatedGroupOffset, reverse_of
+from twinlog.mirror.groups.group_offsets import GroupOffsetTranslator, TranslatedGroupOffset
 from twinlog.mirror.groups.group_places import GroupPlace, GroupPlaceProver, place_of
 from twinlog.mirror.offsets.map_store import MapStore
 from twinlog.mirror.offsets.position_store import PositionStore
@@ -44,14 +44,16 @@ class TranslatedOffset:
 class Lookup(ClustersReader):
     """Reads from both clusters of a flow; use it as a context manager.
 
-    With `back` it translates offsets of the flow's target to its source. A coordinator that moves, and a broker that
-    hangs for a moment, are waited for. Every method raises ClusterError when a needed cluster fails to answer, and
-    RefusedError when a permission is missing.
+    With `back` it translates offsets of the flow's target to its source. Without it, offsets in copies from the target
+    have their places in the originals by `reverse`, the flow back, if there is any. A coordinator that moves, and a
+    broker that hangs for a moment, are waited for. Every method raises ClusterError when a needed cluster fails to
+    answer, and RefusedError when a permission is missing.
     """
 
     def __init__(
         self,
         settings: FlowSettings,
+        reverse: FlowSettings | None = None,
         *,
         back: bool = False,
         connect: Connect = ClusterAdmin,
@@ -67,10 +69,13 @@ class Lookup(ClustersReader):
         self._maps = MapStore(settings, self._target, PositionStore(settings, self._target))
         self._translator = Translator(settings, self._source, self._target, self._maps)
         self._connected: set[str] = set()
+        self._originals: set[TopicName] = set()
+        """Topics of the source that are copies from the target."""
         self.hidden: HiddenOffsets | None = None
         """After `group`: the copied topics whose offsets the source hides; unknown on the way back."""
         here, there = (self._target, self._source) if back else (self._source, self._target)
-        ways = (reverse_of(settings), settings) if back else (settings, reverse_of(settings))
+        self._ways = GroupOffsetTranslator(settings, self._source, self._target, self._translator, reverse)
+        ways = (self._ways.reverse, settings) if back else (settings, self._ways.reverse)
         self._proofs = GroupPlaceProver(*ways, here, there, lambda _group: True)
 
     def group(self, group: GroupId) -> list[TranslatedOffset]:
@@ -87,6 +92,7 @@ class Lookup(ClustersReader):
             raise ClusterError(f"cluster {self._here.alias}: {silent[group]}; {self._way_out(group)}")
         if not self._back:
             ask_twice(self._target, self._learn)
+            self._learn_back({where.topic for where in found.get(group, {})})
             self.hidden = ask_twice(self._source, self._find_hidden)
         if not found.get(group):
             if self.hidden is not None:
@@ -128,6 +134,8 @@ class Lookup(ClustersReader):
     def offsets(self, partition: TopicPartition, offsets: Sequence[int]) -> list[TranslatedOffset]:
         """Return the translations of offsets of a partition, in their order."""
         ask_twice(self._target, self._learn)
+        if not self._back:
+            self._learn_back({partition.topic})
         return [self._prove([self._translated(partition, offset)])[0] for offset in offsets]
 
     def _connect(self, admin: ClusterAdmin) -> None:
@@ -152,6 +160,16 @@ class Lookup(ClustersReader):
                 error,
             )
 
+    def _learn_back(self, topics: Collection[TopicName]) -> None:
+        """Read the positions of the flow back, on the source, if some of these topics came from the target."""
+        if any(map(self._ways.came_from_target, topics)):
+            self._connect(self._source)
+            self._originals = {topic for topic in topics if self._is_copy_of_original(topic)}
+            ask_twice(self._source, lambda: self._ways.refresh_back(topics))
+
+    def _is_copy_of_original(self, topic: TopicName) -> bool:
+        return self._ways.came_from_target(topic) and not self._ways.is_copy_beside(topic)
+
     def _require_positions(self) -> None:
         """Before the first run of a flow its topics are missing, and all offsets are unknown."""
         topic = TopicName(self._settings.positions_topic)
@@ -162,6 +180,11 @@ class Lookup(ClustersReader):
             )
 
     def _translated(self, partition: TopicPartition, offset: int) -> TranslatedOffset:
+        original = self._ways.remote(partition) if partition.topic in self._originals else None
+        if original is not None:
+            known = self._ways.to_original(original, SourceOffset(offset))
+            reason = "" if known is not None else f"the flow back has no translation of it to {original}"
+            return TranslatedOffset(partition, offset, original, known, reason)
         source = self._source_of(partition)
         if source is None:
             return TranslatedOffset(
@@ -201,14 +224,15 @@ class Lookup(ClustersReader):
             (name, one.partition): place_of(
                 one.there,
                 TranslatedGroupOffset.of(one.there, one.found),
-                "back" if self._back else "there",
+                self._by(one.partition),
                 partial(self._past, one),
             )
             for one in inexact
             if one.there is not None and one.found is not None
         }
         committed = {name: {one.partition: CommittedOffset(one.offset) for one in inexact}}
-        cut = {} if self._back else {one.partition: self._copied_up_to(one.partition) for one in inexact}
+        there = [one.partition for one in inexact if self._by(one.partition) == "there"]
+        cut = {partition: self._copied_up_to(partition) for partition in there}
         no_checkpoints = None if group is not None else ()
         try:
             proven = ask_twice(self._target, lambda: self._proofs.prove(places, committed, cut, no_checkpoints))
@@ -221,8 +245,16 @@ class Lookup(ClustersReader):
         position, synced = self._maps.position(partition), self._translator.synced_up_to(partition)
         return max(0 if position is None else int(position.next_source), synced or 0)
 
+    def _by(self, partition: TopicPartition) -> Literal["there", "back"]:
+        """The flow whose maps and offset syncs translate an offset of a partition."""
+        return "back" if self._back or partition.topic in self._originals else "there"
+
     def _past(self, one: TranslatedOffset) -> int | None:
-        return None if self._back else self._translator.past_copies(one.partition, SourceOffset(one.offset))
+        return (
+            None
+            if self._by(one.partition) == "back"
+            else self._translator.past_copies(one.partition, SourceOffset(one.offset))
+        )
 
     def _source_of(self, partition: TopicPartition) -> TopicPartition | None:
         if not self._back:

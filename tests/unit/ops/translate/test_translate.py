@@ -15,7 +15,7 @@ from harness.virtual.loop import VirtualLoop, virtual_loop
 from harness.virtual.requests import FIND_COORDINATOR, LIST_OFFSETS, OFFSET_FETCH
 from twinlog.cli.main import app
 from twinlog.config import load
-from twinlog.kafka.admin.cluster import ClusterAdmin
+from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.record.builder import encode_batch, record_body
 from twinlog.kafka.record.compression import CODECS
@@ -25,8 +25,9 @@ from twinlog.mirror.offsets.syncs import OffsetSync
 from twinlog.mirror.records import Checkpoint
 from twinlog.model.groups import GROUPS_TOPIC
 from twinlog.model.types import Alias, GroupId, SourceOffset, TargetOffset, TopicName, TopicPartition
+from twinlog.ops.groups.reader import GroupsReader
 from twinlog.ops.translate import offset_lookup
-from twinlog.settings.flow import ClientSettings, FlowSettings
+from twinlog.settings.flow import FlowSettings
 
 FLOWS = "clusters = a, b\na.bootstrap.servers = a:1\nb.bootstrap.servers = b:1\na->b.enabled = true\n"
 
@@ -84,6 +85,11 @@ HERE = TopicPartition(TopicName("t"), 0)
 Clusters = tuple[VirtualCluster, VirtualCluster]
 
 
+def connect_to(cluster: VirtualCluster) -> Connect:
+    """The connect function of readers of the world that has a cluster."""
+    return lambda alias, client: ClusterAdmin(alias, client, VirtualLoop(cluster.loop.world))
+
+
 @pytest.fixture
 def clusters(monkeypatch: pytest.MonkeyPatch) -> Iterator[Clusters]:
     """A flow that has begun and copied nothing, and a group on its source."""
@@ -95,12 +101,9 @@ def clusters(monkeypatch: pytest.MonkeyPatch) -> Iterator[Clusters]:
         source.create(GROUPS_TOPIC)
         source.offsets.committed["shop"] = {("t", 0): (5, "")}
 
-        def connect(alias: str, client: ClientSettings) -> ClusterAdmin:
-            return ClusterAdmin(alias, client, VirtualLoop(loop.world))
-
         # It is the process's own.
         monkeypatch.setattr("twinlog.ops.translate.command.log_warnings", lambda: None)
-        monkeypatch.setattr(offset_lookup, "Lookup", partial(offset_lookup.Lookup, connect=connect))
+        monkeypatch.setattr(offset_lookup, "Lookup", partial(offset_lookup.Lookup, connect=connect_to(source)))
         yield source, target
 
 
@@ -215,3 +218,40 @@ def test_copies_of_mirror_maker_2_are_translated_as_in_groups(
     assert answer.found is not None
     assert (answer.found.offset, answer.found.exact) == (place, exact)
     assert answer.found.by == "syncs"
+
+
+@pytest.mark.parametrize(
+    ("committed", "place", "exact"), [(11, 11, True), (20, 11, False), (26, 26, True), (40, None, False)]
+)
+def test_offsets_in_copies_from_the_target_have_the_places_of_groups_in_the_originals(
+    clusters: Clusters, tmp_path: Path, committed: int, place: int | None, exact: bool
+) -> None:
+    """After a way back a group reads `w.t` on s, and `groups`, `plan` and a switchover place it in `t` on w."""
+    source, target = clusters
+    for cluster, topic in ((target, "t"), (source, "w.t")):
+        cluster.create(topic)
+        put(cluster, topic, [(b"k", b"v")] * 30)
+    source.create("mm2-offsets.w.internal")
+    target.create("mm2-offset-syncs.s.internal")
+    target.create("s.checkpoints.internal")
+    if place is not None:
+        syncs = [OffsetSync(TopicName("t"), 0, SourceOffset(at), TargetOffset(at)) for at in (0, 10, 25)]
+        put(target, "mm2-offset-syncs.s.internal", [(one.key, one.value) for one in syncs])
+        position = encode_position(Alias("w"), HERE, Position(SourceOffset(30), TargetOffset(30)))
+        put(source, "mm2-offsets.w.internal", [(position.key, position.value)])
+    source.offsets.committed["shop"] = {("w.t", 0): (committed, "")}
+    flow = flow_of(tmp_path)
+    with offset_lookup.Lookup(flow) as lookup:
+        (answer,) = lookup.group(GroupId("shop"))
+        assert lookup.offset(answer.partition, committed) == answer
+    with GroupsReader(flow, connect=connect_to(clusters[0])) as reader:
+        ((facts,),) = ([part.facts for part in group.partitions] for group in reader.read(["shop"]).groups)
+    shown = run(tmp_path, 1 if place is None else 0)
+    if place is None:
+        assert answer.reason == "the flow back has no translation of it to t-0"
+        assert answer.reason in shown
+        return
+    assert answer.found is not None
+    assert (answer.there, answer.found.offset, answer.found.exact) == (HERE, place, exact)
+    assert (facts.remote, facts.translated, facts.exact) == (answer.there, answer.found.offset, answer.found.exact)
+    assert f"->  t              0  {place:>6}  {'exact' if exact else 'not exact'}" in shown
