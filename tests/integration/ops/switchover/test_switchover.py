@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -34,7 +33,6 @@ from tests.integration.ops.switchover.commands import (
 )
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.admin.users import alter_producer_quotas, describe_producer_quotas
-from twinlog.mirror.offsets.syncs import OffsetSync
 from twinlog.mirror.records import Checkpoint
 from twinlog.mirror.topics.journal_keys import StepPhase, SwitchoverState
 from twinlog.model.types import Alias, GroupId, SourceOffset, TargetOffset, TopicName
@@ -201,106 +199,6 @@ def test_there_and_back_with_prefixes_killed_at_several_steps(
         load.abandon()
         flow.stop()
         lift_quotas(west)
-
-
-@pytest.mark.scenario
-def test_a_group_that_reads_on_after_a_switchover_and_stops_has_moved(
-    pair: tuple[KafkaCluster, KafkaCluster], commands: Commands, topic_name: str, stack: ExitStack
-) -> None:
-    east, west = pair
-    topic, remote, group = topic_name, f"east.{topic_name}", f"g-{topic_name}"
-    create_topic(east, topic, PARTITIONS)
-    for number in range(PARTITIONS):
-        produce(east, topic, numbered(300), partition=number)
-    commit_offsets(east, {group: {(topic, number): 20 for number in range(PARTITIONS)}})
-    file = commands.file("east->west", "west->east")
-    there = ("switchover", file, "--from", "east", "--to", "west", "--wave", "reads on", "--fence", "none")
-    flow = LightFlow(file, "east->west")
-    try:
-        flow.wait_until_caught_up()
-        enter_group(stack, west, "east-mm2", remote)
-        commands.run(*there)
-        assert stands(west, group, remote) == [20] * PARTITIONS
-        with Member(west, group, [remote], "classic") as member:
-            member.read(sum(ends(west, remote)) - 20 * PARTITIONS)
-            member.commit()
-        read = ends(west, remote)
-        assert stands(west, group, remote) == read
-        told = commands.run("groups", file, "--flow", "east:west")
-        assert told.count("has moved") == PARTITIONS + 1
-        assert "east->west: 0 of 1 group may move now, 1 has moved" in told
-        audited = json.loads(commands.run("audit", file, "--flow", "east:west", "-o", "json", code=1))
-        assert [one for one in audited["findings"] if group in one["text"]] == []
-        syncs = commands.home / "syncs.properties"
-        syncs.write_text(f"{file.read_text()}sync.group.offsets.enabled = true\n")
-        planned = commands.run("plan", syncs, "--flow", "east:west", "--all", code=1)
-        assert f"{group}: stays: it has moved to west by a switchover" in planned
-        assert "it would skip" not in planned
-        path = commands.home / "again"
-        assert f"{remote}-0: moved" in commands.run(*there, "--dry-run")
-        commands.run(*there, "--report", path)
-        report = commands.report(path)
-        found = report["groups"][group]
-        assert (found["skipped"], found["repeated"]) == (0, 0)
-        assert {one["result"] for one in found["offsets"] if one["to_topic"] == remote} == {"moved"}
-        assert not any(group in line for line in report["next"])
-        assert stands(west, group, remote) == read
-        assert "1 has moved" in commands.run("groups", file, "--flow", "east:west"), "also after the second run"
-    finally:
-        flow.stop()
-
-
-def copied_by_mirror_maker(pair: tuple[KafkaCluster, KafkaCluster], topic: str, syncs: Sequence[int]) -> None:
-    """Both partitions have 300 records and their copies, at the same offsets, and offset syncs of some."""
-    east, west = pair
-    compacted = {"cleanup.policy": "compact"}
-    for cluster, name in ((west, "mm2-offsets.east.internal"), (east, "mm2-offset-syncs.west.internal")):
-        if name not in topics(cluster):
-            create_topic(cluster, name, config=compacted)
-    create_topic(east, topic, PARTITIONS)
-    create_topic(west, f"east.{topic}", PARTITIONS)
-    for number in range(PARTITIONS):
-        produce(east, topic, numbered(300), partition=number)
-        produce(west, f"east.{topic}", numbered(300), partition=number)
-        found = [OffsetSync(TopicName(topic), number, SourceOffset(at), TargetOffset(at)) for at in syncs]
-        produce(east, "mm2-offset-syncs.west.internal", [NewRecord(one.value, one.key) for one in found])
-        key = json.dumps(["MirrorSourceConnector", {"cluster": "east", "partition": number, "topic": topic}])
-        position = NewRecord(b'{"offset":299}', key.replace(" ", "").encode())
-        produce(west, "mm2-offsets.east.internal", [position])
-
-
-@pytest.mark.scenario
-def test_a_group_that_went_back_by_an_offset_sync_skips_nothing_that_it_read_there(
-    pair: tuple[KafkaCluster, KafkaCluster], commands: Commands, topic_name: str, stack: ExitStack
-) -> None:
-    """It read up to 150 on west, and continues at 101 on east: by that place its offset on west is 49 too far."""
-    east, west = pair
-    topic, remote, group = topic_name, f"east.{topic_name}", f"g-{topic_name}"
-    copied_by_mirror_maker(pair, topic, (0, 100, 250))
-    commit_offsets(east, {group: {(topic, number): 120 for number in range(PARTITIONS)}})
-    file = commands.file("east->west", "west->east")
-    ways = ("--wave", "syncs", "--fence", "none")
-    flow = LightFlow(file, "east->west")
-    try:
-        flow.wait_until_caught_up()
-        enter_group(stack, west, "east-mm2", remote)
-        commands.run("switchover", file, "--from", "east", "--to", "west", *ways)
-    finally:
-        flow.stop()
-    assert stands(west, group, remote) == [101] * PARTITIONS
-    commit_offsets(west, {group: {(remote, number): 150 for number in range(PARTITIONS)}})
-    produce(west, topic, numbered(5))
-    flow = LightFlow(file, "west->east")
-    try:
-        enter_group(stack, east, "west-mm2", topic)
-        commands.run("switchback", file, "--from", "west", "--to", "east", *ways)
-    finally:
-        flow.stop()
-    told = commands.run("groups", file, "--flow", "east:west", code=1)
-    assert "would skip" not in told
-    assert "may skip" not in told
-    audited = json.loads(commands.run("audit", file, "--flow", "east:west", "-o", "json", code=1))
-    assert [one["text"] for one in audited["findings"] if one["kind"] == "group-skips"] == []
 
 
 @pytest.mark.scenario
