@@ -237,6 +237,34 @@ def test_a_run_does_what_the_plan_says_and_then_nothing_is_left(
     assert gone["copy"]["records"] == 4
 
 
+def test_the_disk_of_offsets_that_a_run_fills_depends_on_the_target(
+    guarded: Clusters, new_name: Callable[[str], str], tmp_path: Path
+) -> None:
+    source, target = guarded
+    topic = new_name("head")
+    create_topic(source, topic, 2)
+    produce(source, topic, numbered(60), partition=1)
+    delete_records(source, topic, 40, 1)
+    file = write(tmp_path / "mm2.properties", guarded, topics=topic, twinlog_offsets="identical")
+    # A new topic gets the settings of the cluster.
+    head = {
+        "topic": topic,
+        "remote": f"north.{topic}",
+        "offsets": 40,
+        "seconds": 40 / 25_000_000,
+        "bytes_per_replica": 18,
+        "disk_bytes_per_replica": 18,
+        "freed_after_seconds": 1.0,
+    }
+    planned = plan(file, 0)
+    assert planned["fill"] == [head]
+    takes = "40 offsets before its first records: filled, and deleted again (about 1 s, and 18 B on each replica, "
+    takes = f"{takes}at most 18 B of its disk at a time: a broker frees whole segments, up to 1 s after each step"
+    assert [takes in note for note in planned["notes"] if note.startswith(f"{topic} keeps")] == [True]
+    create_topic(target, f"north.{topic}", 2, config={"file.delete.delay.ms": "9500"})
+    assert plan(file, 0)["fill"] == [{**head, "freed_after_seconds": 10}]
+
+
 def test_what_a_run_would_fail_at_is_said_before(
     guarded: Clusters, new_name: Callable[[str], str], tmp_path: Path
 ) -> None:

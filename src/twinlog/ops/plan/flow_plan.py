@@ -13,6 +13,7 @@ from twinlog.message_ids import ID, with_id
 from twinlog.model.acls import TopicAcl
 from twinlog.model.amounts import counted, shown_bytes
 from twinlog.model.types import Alias, GroupId, TopicName
+from twinlog.ops.plan.filled_heads import FilledHead
 
 ProblemKind = Literal[
     "cluster",
@@ -202,6 +203,7 @@ class FlowPlan:
     acls: tuple[TopicAcl, ...] = ()
     groups: tuple[GroupPlan, ...] = ()
     copy: tuple[TopicCopyPlan, ...] = ()
+    fill: tuple[FilledHead, ...] = ()
     left_out: tuple[ExcludedTopic, ...] = ()
     problems: tuple[Problem, ...] = ()
     notes: tuple[str, ...] = ()
@@ -254,6 +256,7 @@ class FlowPlan:
                 "seconds": self.seconds,
                 "topics": _json(self.copy),
             },
+            "fill": _json(self.fill),
             "not_copied": _json(self.left_out),
         }
 

@@ -1,4 +1,4 @@
-"""Finds topics whose copies cannot keep the offsets of their sources, and estimates the fillers and markers of a run.
+"""Finds topics whose copies cannot keep the offsets of their sources, and estimates the markers of a run.
 
 The last offsets of each source log are read: they show transactions, and offsets that lack a record. ACLs of the target
 show logins whose records would take the offsets of copies.
@@ -10,9 +10,9 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from twinlog.console.table import shown_duration
 from twinlog.errors import ClusterError, CorruptBatchError, RefusedError
 from twinlog.kafka.admin.cluster import ClusterAdmin
+from twinlog.kafka.admin.topics import read_broker_setting
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.consumer.leader_fetch import fetch_once
 from twinlog.kafka.net.connections import principal
@@ -23,17 +23,15 @@ from twinlog.mirror.offsets.positions import Position
 from twinlog.mirror.topics.changes import TopicPair
 from twinlog.mirror.topics.other_writers import find_other_writers
 from twinlog.model.acls import EVERYBODY, AclOperation
-from twinlog.model.amounts import counted, shown_bytes
-from twinlog.model.topics import is_compacted, listed
+from twinlog.model.amounts import counted
+from twinlog.model.topics import ConfigEntry, is_compacted, listed
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.ops.inventory import Inventory, LogOffsets
 from twinlog.ops.plan.deciding import PlanFindings
+from twinlog.ops.plan.filled_heads import CHECK_MS, RETENTION_CHECK, FilledHead, filled_head
 from twinlog.ops.plan.flow_plan import Problem
 from twinlog.settings.flow import ConsumerSettings, FlowSettings
 from twinlog.settings.written import key_of
-
-FILLED_A_SECOND, FILLER_BYTES = 25_000_000, 0.44
-"""Offsets that a copier fills in a second, on two cores, and bytes of a filler on each replica, with zstd."""
 
 SAMPLE = 1_000
 """How many offsets at the end of a source log are read."""
@@ -104,18 +102,23 @@ def unkept_offsets(
     logs: Mapping[TopicPartition, LogOffsets],
     positions: Mapping[TopicPartition, Position],
     samples: Mapping[TopicPartition, LogSample],
-) -> tuple[list[Problem], list[str]]:
-    """Topics whose copies are to keep their offsets and cannot, and notes on the offsets that a run fills.
+    settings: Mapping[TopicName, Iterable[ConfigEntry]],
+    check_ms: int = CHECK_MS,
+) -> tuple[list[Problem], list[str], list[FilledHead]]:
+    """Topics whose copies are to keep their offsets and cannot, and notes and estimates of the offsets that a run
+    fills.
 
-    `here` is the source, `logs` are the target's logs.
+    `here` is the source, `logs` are the target's logs, and `settings` are those of the remote topics in the run.
+    `check_ms` is the pause between the target's checks of retention.
     """
-    problems, notes = [], []
+    problems, notes, heads = [], [], []
     for pair in pairs:
         name = pair.source.name
         if not flow.keeps_offsets(name):
             continue
         way_out = f"set {flow.key('offsets')}.{name} = translated"
-        fills = markers = earlier = 0
+        fills: list[int] = []
+        markers = earlier = 0
         transactions = False
         for number in range(pair.source.partitions):
             part = TopicPartition(name, number)
@@ -133,7 +136,7 @@ def unkept_offsets(
                 break
             earlier += end if position is None else 0
             if log is not None and (position is None or position.fills):
-                fills += max(0, log.start - end)
+                fills.append(max(0, log.start - end))
             if log is not None and (sample := samples.get(part)) is not None:
                 markers += sample.markers_in(max(0, log.end - max(log.start, end)))
                 transactions = transactions or sample.transactions
@@ -142,13 +145,18 @@ def unkept_offsets(
             if transactions and flow.consumer.isolation_level != "read_committed":
                 text = f"{name} has transactions, and its partitions are held at the next transaction"
                 problems.append(Problem("offsets", f"{text}; set {key} = read_committed, or {way_out}", "TW-IDENT-02"))
-            notes.append(f"{name} keeps its offsets{_markers(flow, here, pair, markers)}{_fillers(fills)}")
+            note = f"{name} keeps its offsets{_markers(flow, here, pair, markers)}"
+            if any(fills):
+                head = filled_head(name, pair.remote, fills, settings.get(pair.remote, ()), check_ms)
+                heads.append(head)
+                note = f"{note}; {head.words()}"
+            notes.append(note)
             if earlier:
                 notes.append(
                     f"{pair.remote} has records on {flow.target}, and a position is missing: a run compares the last "
                     "of them with the source, and continues after them if they are equal, as after a switchover"
                 )
-    return problems, notes
+    return problems, notes, heads
 
 
 def _markers(flow: FlowSettings, here: Inventory, pair: TopicPair, markers: int) -> str:
@@ -157,14 +165,6 @@ def _markers(flow: FlowSettings, here: Inventory, pair: TopicPair, markers: int)
     if not markers:
         return f": a marker on {flow.target} fills each offset of {why}"
     return f": about {counted(markers, 'marker')} on {flow.target} for the offsets of {why} that wait for a copy"
-
-
-def _fillers(fills: int) -> str:
-    if not fills:
-        return ""
-    takes = f"about {shown_duration(fills / FILLED_A_SECOND)}, and {shown_bytes(fills * FILLER_BYTES)} on each replica"
-    freed = "until its broker deletes their segments"
-    return f"; {counted(fills, 'offset')} before its first records: filled, and deleted again ({takes} {freed})"
 
 
 def marker_right(there: Inventory, lacks: Callable[[str, str, str], RefusedError]) -> list[Problem]:
@@ -236,20 +236,35 @@ def look_at_kept_offsets(
     here: Inventory,
     there: Inventory,
     positions: Mapping[TopicPartition, Position],
+    settings: Mapping[TopicName, Iterable[ConfigEntry]],
     findings: PlanFindings,
-) -> None:
-    """Note what a run fills so that copies keep their offsets, and what prevents it."""
+) -> tuple[FilledHead, ...]:
+    """The heads that a run fills so that copies keep their offsets. Obstacles and markers become findings.
+
+    `settings` are those of the remote topics in the run.
+    """
     names = {pair.source.name for pair in pairs if flow.keeps_offsets(pair.source.name)}
     if not names:
-        return
+        return ()
     logs = {part: log for part, log in here.logs.items() if part.topic in names}
     try:
         samples = source.call(sample_logs, source.client, logs)
     except ClusterError as error:
         samples = {}
         findings.notes.append(f"the last records of topics that keep their offsets are unread: {error}")
-    findings.add(*unkept_offsets(flow, pairs, here, there.logs, positions, samples))
+    check_ms = _check_ms(target) if any(log.start for log in logs.values()) else CHECK_MS
+    problems, notes, heads = unkept_offsets(flow, pairs, here, there.logs, positions, samples, settings, check_ms)
+    findings.add(problems, notes)
     findings.add(*other_writers(flow, pairs, there, principal(flow.producer.client)))
     findings.add(fence_right(flow, there, target.client.lacks))
     if any(sample.markers for sample in samples.values()):
         findings.add(marker_right(there, target.client.lacks))
+    return tuple(heads)
+
+
+def _check_ms(target: ClusterAdmin) -> int:
+    """The pause between the target's checks of retention; Kafka's default without the right to read it."""
+    try:
+        return int(target.call(read_broker_setting, target.client, RETENTION_CHECK) or CHECK_MS)
+    except ClusterError:
+        return CHECK_MS

@@ -26,6 +26,7 @@ from twinlog.model.types import Alias, GroupId, SourceOffset, TopicName, TopicPa
 from twinlog.ops.groups.places import GroupPlaces, GroupPlacesReader
 from twinlog.ops.inventory import Content, Inventory, logs_of, partitions_of, read_inventory
 from twinlog.ops.plan.deciding import PlanFindings, PlannedChanges
+from twinlog.ops.plan.filled_heads import most_disk
 from twinlog.ops.plan.flow_plan import ExcludedTopic, FlowPlan, GroupPlan, NewRemoteTopic, Problem
 from twinlog.ops.plan.groups import FlowCopies, plan_groups
 from twinlog.ops.plan.kept_offsets import look_at_kept_offsets
@@ -179,6 +180,7 @@ class FlowPlanner:
             acls=tuple(acls),
             left_out=tuple(self._left_out(here, refresh.left_out)),
         )
+        will_be = {**there.configs, **changed_configs, **new_configs}
         if positions is not None:
             stored = NOTHING_STORED if store is None else store.starts()
             mirrored = [pair.source for pair in pairs]
@@ -194,7 +196,10 @@ class FlowPlanner:
             findings.add(
                 *written_by_others(pairs, there.plain_topics, there.logs, positions, flow.target, others, kept)
             )
-            look_at_kept_offsets(flow, self._source, self._target, pairs, here, there, positions, findings)
+            heads = look_at_kept_offsets(
+                flow, self._source, self._target, pairs, here, there, positions, will_be, findings
+            )
+            plan = replace(plan, fill=heads)
             if others is None:
                 findings.notes += after_last_copy(pairs, there.logs, positions, flow)
             look_at_starts(flow, self._source, pairs, here.logs, positions, starts, findings)
@@ -203,11 +208,11 @@ class FlowPlanner:
             names = listed(f"{part.topic}-{part.partition}" for part in waiting)
             text = f"{names} of {flow.source} lack a leader: their volume is missing in this plan"
             findings.problems.append(Problem("unread", f"{text}; bring its brokers back"))
-        will_be = {**there.configs, **changed_configs, **new_configs}
         new = [one.name for one in plan.create if one.cluster == flow.target]
         findings.add(colliding(new, there.topics))
         findings.add(*too_small_limits(flow, pairs, here.configs, will_be))
-        findings.add(*too_full(there.disks, plan.bytes, self._replicas(create, pairs, there), flow.target))
+        size = None if plan.bytes is None else plan.bytes + most_disk(plan.fill)
+        findings.add(*too_full(there.disks, size, self._replicas(create, pairs, there), flow.target))
         findings.notes += shorter_retention(flow, pairs, here.configs, will_be)
         findings.add(
             missing_rights(

@@ -45,7 +45,7 @@ def unkept(
     logs = {} if there is None else {TopicPartition(REMOTE, 0): there}
     positions = {} if position is None else {PART: position}
     samples = {} if sample is None else {PART: sample}
-    problems, notes = unkept_offsets(keeping, [pair], source, logs, positions, samples)
+    problems, notes, _ = unkept_offsets(keeping, [pair], source, logs, positions, samples, {})
     return [problem.id for problem in problems], notes
 
 
@@ -57,7 +57,10 @@ def test_the_offsets_that_a_run_fills_are_told() -> None:
     problems, (note,) = unkept(here=LogOffsets(40, 50))
     assert problems == []
     assert "; 40 offsets before its first records: filled, and deleted again (about " in note
-    takes = "about 40 s, and 440.0 MB on each replica until its broker deletes their segments"
+    takes = (
+        "about 40 s, and 440.0 MB on each replica, at most 440.0 MB of its disk at a time: a broker frees whole "
+        "segments, up to 6 min after each step of 59.1 MB"
+    )
     assert unkept(here=LogOffsets(10**9, 10**9))[1][0].endswith(f"deleted again ({takes})")
     kept = Position(SourceOffset(15), TargetOffset(15), kept_from=SourceOffset(40))
     assert "; 25 offsets" in unkept(here=LogOffsets(40, 50), there=LogOffsets(0, 15), position=kept)[1][0]
