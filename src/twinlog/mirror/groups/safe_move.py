@@ -215,7 +215,7 @@ def _compared(
         return MoveVerdict((*reasons, Reason(Obstacle.NOT_COMMITTED, text)), _left_on_target(facts), None)
     outside = _outside_the_log(facts, resumes)
     if outside is not None:
-        return MoveVerdict((*reasons, outside), None, None)
+        return _begins_by_reset(facts, resumes, true, exact, (*reasons, outside))
     skips = least_skips = 0
     if resumes > true and facts.continues_on_target and facts.move is not None and not facts.move.released:
         # The group read on on both clusters, and further on the target.
@@ -261,7 +261,7 @@ def _compared_with_own(
         return MoveVerdict((*reasons, Reason(Obstacle.LEFT_TO_SWITCHOVER, text)), None, None)
     outside = _outside_the_log(facts, resumes)
     if outside is not None:
-        return MoveVerdict((*reasons, outside), None, None)
+        return _begins_by_reset(facts, resumes, true, exact, (*reasons, outside))
     repeats = max(0, true - resumes) if exact else _most_repeated(facts, resumes)
     if repeats is None or repeats > most_repeats:
         place = f"{repeats} before its position" if exact else f"and its position there is {true} or later"
@@ -275,12 +275,26 @@ def _outside_the_log(facts: MoveFacts, resumes: TargetOffset) -> Reason | None:
     if not facts.target_leader:
         return Reason(Obstacle.TARGET_SILENT, f"{facts.remote} is not on the target, or has no leader there")
     if facts.target_start is not None and resumes < facts.target_start:
-        text = f"on the target the group continues at {resumes}, and the log begins at {facts.target_start}: what was "
-        return Reason(Obstacle.BEFORE_START, text + "before is deleted there, and auto.offset.reset may skip the rest")
+        deleted = counted(facts.target_start - resumes, "record")
+        text = f"on the target the group continues at {resumes}, and the log begins at {facts.target_start}: {deleted} "
+        return Reason(Obstacle.BEFORE_START, text + "before are deleted there, and auto.offset.reset may skip the rest")
     if facts.target_end is not None and resumes > facts.target_end:
         text = f"on the target the group continues at {resumes}, and the log ends at {facts.target_end}: it lost "
         return Reason(Obstacle.BEYOND_END, text + "records, or the topic was recreated")
     return None
+
+
+def _begins_by_reset(
+    facts: MoveFacts, resumes: TargetOffset, true: TargetOffset, exact: bool, reasons: tuple[Reason, ...]
+) -> MoveVerdict:
+    """Return the verdict on a group whose offset the target's log lacks."""
+    start = facts.target_start
+    if not facts.target_leader or start is None or resumes >= start:
+        return MoveVerdict(reasons, None, None)
+    # The group begins at the first record, or with auto.offset.reset = latest after the last record.
+    repeats = max(0, true - start) if exact else distance(start, facts.past_copies)
+    skips = distance(max(true, resumes), facts.target_end)
+    return MoveVerdict(reasons, repeats, skips, repeats_exact=not repeats)
 
 
 def _late(facts: MoveFacts, resumes: TargetOffset, true: TargetOffset, repeats: int | None, *, exact: bool) -> Reason:

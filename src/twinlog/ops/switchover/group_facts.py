@@ -157,7 +157,14 @@ class SwitchoverGroups:
             for (group, where), place in places.items()
         ]
         troubles = {group: _trouble(code) for group, code in wrong.items()}
-        return self._with_target(groups, found, troubles, topics, cut, self._returns.read())
+        seen = self._with_target(groups, found, troubles, topics, cut, self._returns.read())
+        # While records before an offset are uncopied, the target's present end bounds nothing.
+        offsets = [one if self._is_copied(one, cut) else replace(one, target_end=None) for one in seen.offsets]
+        return replace(seen, offsets=tuple(offsets))
+
+    def _is_copied(self, one: GroupOffset, cut: Mapping[TopicPartition, int]) -> bool:
+        """Whether the target has all records before an offset."""
+        return self._upstream(one.source.topic) is not None or one.offset <= cut.get(one.source, -1)
 
     def _place(
         self,
@@ -210,7 +217,6 @@ class SwitchoverGroups:
         with suppress(RefusedError):
             self._forward.refresh_maps()
         checkpoints = list(self._proofs.read_checkpoints())
-        ends = self._target.offsets({one.remote for one in checkpoints}, latest=True)
         found = []
         for checkpoint in checkpoints:
             upstream = self._policy.source_topic(self._flow.source_name, checkpoint.remote.topic)
@@ -226,7 +232,6 @@ class SwitchoverGroups:
                     place.exact,
                     metadata=checkpoint.metadata,
                     past_copies=place.past,
-                    target_end=ends.get(checkpoint.remote),
                 )
             )
         groups = {GroupId(one.group): None for one in found}
@@ -261,12 +266,16 @@ class SwitchoverGroups:
         # Last: a coordinator that moved lists its groups once it has answered.
         listed = self._listed(self._target)
         moves = self._moves.read()
+        places = (*found, *self._in_new(found, present, topics, cut))
+        starts, ends = self._logs({one.target for one in places})
         offsets = []
-        for one in (*found, *self._in_new(found, present, topics, cut)):
+        for one in places:
             on_target = present.get(GroupId(one.group), {}).get(one.target)
             move, returned = (known.get((GroupId(one.group), one.target)) for known in (moves, returns))
             stands = None if on_target is None else on_target.offset
-            offsets.append(replace(one, present=stands, move=move, returned=returned))
+            start, end = starts.get(one.target), ends.get(one.target)
+            news = replace(one, present=stands, move=move, returned=returned, target_start=start, target_end=end)
+            offsets.append(news)
         return MovedGroups(
             {str(name): "" if group is None else group.state for name, group in groups.items()},
             {str(name): group.state for name, group in listed.items()},
@@ -290,7 +299,7 @@ class SwitchoverGroups:
         parts = [
             TopicPartition(topic.producers, number) for topic in new.values() for number in range(topic.partitions)
         ]
-        ends, starts = (self._target.offsets(parts, latest=latest) for latest in (True, False)) if parts else ({}, {})
+        starts, ends = self._logs(parts)
         unknown = self._existing({there for there in parts if there not in ends or there not in starts})
         known = {(one.group, one.target) for one in found}
         reads = {(one.group, one.source.topic) for one in found if one.source.topic in new}
@@ -302,7 +311,6 @@ class SwitchoverGroups:
                 there,
                 None if there in unknown else ends[there],
                 exact=there not in unknown,
-                target_end=ends.get(there),
             )
             for group, name in sorted(reads)
             for number in range(new[name].partitions)
@@ -311,6 +319,15 @@ class SwitchoverGroups:
             and (group, there) not in known
             and there not in present.get(GroupId(group), {})
         ]
+
+    def _logs(
+        self, partitions: Collection[TopicPartition]
+    ) -> tuple[Mapping[TopicPartition, int], Mapping[TopicPartition, int]]:
+        """The starts and the ends of logs on the target; unknown logs are left out."""
+        if not partitions:
+            return {}, {}
+        starts = self._target.offsets(partitions, latest=False)
+        return starts, self._target.offsets(partitions, latest=True)
 
     def _existing(self, partitions: Collection[TopicPartition]) -> set[TopicPartition]:
         """The existing partitions among these; empty before the topics are created."""

@@ -152,8 +152,10 @@ class GroupOffset:
     """The move of a finished switchover in the other direction."""
     left_to_switchover: bool = False
     """Whether the source's topic is a copy from the target, in which no flow commits for the group."""
+    target_start: int | None = None
+    """The first offset of the partition on the target; None if unknown."""
     target_end: int | None = None
-    """The end of the partition on the target, if the group may have read on on a source that is lost."""
+    """The end of the partition on the target; None if unknown."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -157,7 +157,7 @@ def _group_call(world: SwitchoverClusters, one: GroupOffsetDecision, seen: Moved
     if committed:
         call = f"commit for group {one.offset.group} on {world.ends.target}: {one.offset.target} at {one.offset.there}"
     about_place = {Obstacle.TARGET_AHEAD, Obstacle.TARGET_BEHIND, Obstacle.NOT_EXACT, Obstacle.NOT_TRANSLATED}
-    about_place.add(Obstacle.SOURCE_SILENT)
+    about_place |= {Obstacle.SOURCE_SILENT, Obstacle.BEFORE_START, Obstacle.BEYOND_END}
     reasons = () if one.result == MOVED else verdict_of(one, seen, committed=committed).reasons
     return "; ".join([call, *(reason.text for reason in reasons if reason.obstacle in about_place)])
 

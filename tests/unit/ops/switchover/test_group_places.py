@@ -26,8 +26,10 @@ from twinlog.ops.groups.places import GroupPlacesReader
 from twinlog.ops.switchover import report as switchover_report
 from twinlog.ops.switchover import report_text
 from twinlog.ops.switchover.group_facts import SwitchoverGroups
-from twinlog.ops.switchover.model import MovedGroups, MovedTopic
+from twinlog.ops.switchover.model import MovedGroups, MovedTopic, SwitchoverDirection
+from twinlog.ops.switchover.rehearsal import _group_call
 from twinlog.ops.switchover.steps.group_step import group_data, judge
+from twinlog.ops.switchover.steps.step import SwitchoverClusters
 
 COPY = TopicPartition(TopicName("a.orders"), 0)
 
@@ -326,6 +328,24 @@ def test_the_way_back_of_copies_of_mirror_maker_is_as_near(offset: int, there: i
     vars(groups._proofs)["_history_back"] = Syncs((0, 0), (404, 404), (1000, 1000))
     seen = groups.read_groups([], {}, {}, {})
     assert [(one.target, one.there, one.exact, one.present) for one in seen.offsets] == [(P0, there, exact, 700)]
+
+
+def test_a_report_counts_the_records_that_were_deleted_after_a_groups_position() -> None:
+    source, target = ScriptedGroups("b", 404), ScriptedGroups("a", 404)
+    source.committed = {TopicPartition(TopicName("a.orders"), 0): CommittedOffset(404, "")}
+    target.log = {P0: (700, 1201)}
+    flow = replace(facts(source, target)._flow, source=Alias("b"), target=Alias("a"), policy="default")
+    back = replace(flow, source=Alias("a"), target=Alias("b"))
+    groups = SwitchoverGroups(flow, back, cast("ClusterAdmin", source), cast("ClusterAdmin", target), flow)
+    vars(groups)["_moves"] = vars(groups)["_returns"] = SimpleNamespace(read=dict)
+    vars(groups)["_back"] = Known(404, 405, 0)
+    seen = groups.read_groups([], {}, {}, {})
+    result, _, skips, repeats, why = reports(seen)
+    assert (result, skips, repeats) == ("there", 1201 - 404, 0)
+    assert why.startswith("on the target the group continues at 404, and the log begins at 700: 296 records before are")
+    world = cast("SwitchoverClusters", SimpleNamespace(ends=SwitchoverDirection(Alias("b"), Alias("a"))))
+    (call,) = (_group_call(world, one, seen) for one in judge(seen))
+    assert call == f"group shop, orders-0: there; {why}"
 
 
 @pytest.mark.parametrize(

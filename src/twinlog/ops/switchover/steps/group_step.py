@@ -144,6 +144,7 @@ def facts_of(offset: GroupOffset, seen: MovedGroups, stands: int | None) -> Move
         target_committed=None if stands is None else TargetOffset(stands),
         active_on_source=seen.source_states.get(offset.group, "") not in MEMBERLESS,
         active_on_target=seen.target_states.get(offset.group, "") not in MEMBERLESS,
+        target_start=None if offset.target_start is None else TargetOffset(offset.target_start),
         target_end=None if offset.target_end is None else TargetOffset(offset.target_end),
         source_answers=seen.source_answers,
         from_target=offset.left_to_switchover,
