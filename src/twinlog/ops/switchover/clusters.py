@@ -118,7 +118,8 @@ class LiveClusters:
                 if isinstance(error, RefusedError):
                     raise
                 name = self.ends.source
-                text = f"{error}; when {name} is lost, --emergency continues without it"
+                text = f"{error}; when {name} is lost, `twinlog switchover` with --emergency continues without it"
+                text += ", and with --emergency --status prints the state"
                 raise ClusterError(text, message_id=error.message_id) from error
             self._source_error = str(error)
             return

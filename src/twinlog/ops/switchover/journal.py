@@ -124,6 +124,20 @@ class JournalLine:
     entry: JournalEntry | None
 
 
+def ended_by(entries: JournalEntries, later: JournalEntries) -> JournalEntries:
+    """Return `entries` with an ended state if a `later` switchover in the other direction has moved producers back.
+
+    A lost cluster lacks the note of its end until the command of the later switchover runs again.
+    """
+    run, other = entries.run, later.run
+    if run is None or other is None or run.state is not SwitchoverState.DONE or other.began_ms <= run.began_ms:
+        return entries
+    opened = other.state in (SwitchoverState.RUNNING, SwitchoverState.DONE, SwitchoverState.RETURNED)
+    if not opened or later.done("open") is None:
+        return entries
+    return replace(entries, run=replace(run, state=SwitchoverState.RETURNED))
+
+
 def run_record(run: SwitchoverRun) -> tuple[bytes, bytes]:
     """A run as key and value of the journal."""
     value = {

@@ -94,6 +94,7 @@ class SwitchoverMachine:
             self._require_same("from", "to", "topics")
             run = self._end_without_source(run)
             self._sync_again(run, emergency=True)
+            self._end_earlier(run)
             return self._journal.entries
         if run is not None and run.state is SwitchoverState.DONE and not self._is_over(run, emergency=emergency):
             self._require_same("from", "to", "topics")
@@ -101,6 +102,7 @@ class SwitchoverMachine:
             if emergency:
                 self._fence_returned_source(run)
             self._sync_again(run, emergency=emergency)
+            self._end_earlier(run)
             return self._journal.entries
         lost = (
             emergency
@@ -269,6 +271,19 @@ class SwitchoverMachine:
             at_ms = entries.at_ms("check", StepPhase.DONE) or world.now_ms()
             lines.append(JournalLine("check", StepPhase.DONE, JournalEntry(at_ms, {**checked, "notes": notes})))
         self._journal.write(lines)
+
+    def _end_earlier(self, run: SwitchoverRun) -> None:
+        """End the switchover before, if a lost source left its journal open, and the source answers now."""
+        done = self._journal.entries.done("close")
+        if not self._world.source_answers or (done is not None and "left" not in done):
+            return
+        context = StepContext(self._world, run.options, self._journal.entries, self._show)
+        self._show("close", STEPS["close"].words)
+        begun = JournalLine("close", StepPhase.BEGUN, JournalEntry(self._world.now_ms(), {}))
+        result = self._tried("close", STEPS["close"].act, context)
+        if not isinstance(result, EarlierStep):
+            ended = JournalLine("close", StepPhase.DONE, JournalEntry(self._world.now_ms(), result))
+            self._journal.write([begun, ended])
 
     def _is_open(self, run: SwitchoverRun) -> bool:
         """Whether a switchover is unfinished while its producers may already write to the target: they stay there."""

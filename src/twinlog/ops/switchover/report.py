@@ -254,6 +254,8 @@ def _next(entries: JournalEntries, run: SwitchoverRun, found: Data, actions: Swi
         if found["fence"] == FenceMethod.QUOTA:
             lines.append("restart producers that were throttled: they wait for the throttle time of their broker")
         return lines
+    if run.state is SwitchoverState.RETURNED:
+        return [f"producers moved {target}->{source} since, which ended this switchover; that move has the next steps"]
     if run.state is SwitchoverState.RUNNING and entries.done("open") is not None:
         lines = _for_clients(entries, run)
         return [*lines, f"{actions.again}: it looks whether anybody still writes to {source}"]
@@ -302,7 +304,10 @@ def _next(entries: JournalEntries, run: SwitchoverRun, found: Data, actions: Swi
         )
     left = (entries.begun("fence") or {}).get("left") or (entries.done("fence") or {}).get("left")
     if left:
-        lines.append(f"producers on {source} stay unfenced: keep them away when it is back ({left})")
+        lines.append(
+            f"producers on {source} stay unfenced: keep them away when it is back, and {actions.repeat} then: it "
+            f"fences them ({left})"
+        )
     elif found["fence"] != FenceMethod.NONE and entries.done("release") is None:
         if found["fence"] == FenceMethod.QUOTA:
             lines.append(

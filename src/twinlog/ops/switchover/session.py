@@ -9,6 +9,7 @@ import logging
 import signal
 import sys
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,13 +22,13 @@ from twinlog.console.command_log import end_process, print_error, print_note, pr
 from twinlog.console.data_format import DataFormat, shown_data
 from twinlog.console.exit_codes import FOUND, code_of
 from twinlog.console.log_options import chosen_log, shows_progress
-from twinlog.errors import FencedError, TwinlogError
+from twinlog.errors import FencedError, RefusedError, TwinlogError
 from twinlog.kafka.retry import COMMAND_CONNECT_S
 from twinlog.message_ids import ID, id_first, id_of, told, with_id
 from twinlog.mirror.topics.journal_keys import SwitchoverState
 from twinlog.model.types import Alias
 from twinlog.ops.switchover.clusters import LiveClusters
-from twinlog.ops.switchover.journal import JournalEntries, SwitchoverRun, TopicJournal
+from twinlog.ops.switchover.journal import JournalEntries, SwitchoverRun, TopicJournal, ended_by
 from twinlog.ops.switchover.lasting_fences import find_unknown_fences
 from twinlog.ops.switchover.machine import ENDED, SwitchoverMachine, unchanged
 from twinlog.ops.switchover.model import (
@@ -68,6 +69,15 @@ def stage(entries: JournalEntries) -> str:
     if entries.done("open") is not None:
         return f"{where}; producers may write to {run.ends.target}, so an undo is impossible"
     return f"{where}; producers are fenced" if entries.begun("fence") is not None else where
+
+
+def read_with_its_end(clusters: SwitchoverClusters, journal: TopicJournal) -> JournalEntries:
+    """Read the journal, with the end that a later switchover in the other direction has made. Raises ClusterError."""
+    entries, later = journal.read(), JournalEntries()
+    # Without the right to read the journal on the source, its own words count.
+    with suppress(RefusedError):
+        later = clusters.read_earlier_journal()
+    return ended_by(entries, later)
 
 
 def stands(entries: JournalEntries) -> str:
@@ -199,7 +209,7 @@ def print_rehearsal(clusters: LiveClusters, options: SwitchoverOptions, output: 
     A switchover that was interrupted is printed first: the same command continues it in place of a begin.
     """
     # A switchover needs its journal to begin.
-    entries = clusters.journal.read()
+    entries = read_with_its_end(clusters, clusters.journal)
     preflight, steps = rehearse(clusters, options)
     if output is not DataFormat.TABLE:
         typer.echo(shown_data(rehearsal_json(clusters, preflight, steps, stands(entries)), output))
@@ -341,7 +351,7 @@ def _act(clusters: LiveClusters, asked: SwitchoverArguments) -> int:
     if asked.mode == "rehearse":
         return print_rehearsal(clusters, options, asked.output)
     if asked.mode == "status":
-        entries = journal.read()
+        entries = read_with_its_end(clusters, journal)
         print_report(entries, None, asked.output)
         stays = print_unknown_fences(clusters, entries)
         return FOUND if stays or entries.run is None else 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -21,7 +22,7 @@ from twinlog.errors import RefusedError
 from twinlog.kafka.retry import COMMAND_CONNECT_S
 from twinlog.mirror.topics.journal_keys import StepPhase, SwitchoverState
 from twinlog.model.types import TopicPartition
-from twinlog.ops.switchover.journal import JournalEntries
+from twinlog.ops.switchover.journal import JournalEntries, ended_by
 from twinlog.ops.switchover.machine import SwitchoverMachine
 from twinlog.ops.switchover.model import SwitchoverKind, SwitchoverOptions, TooLongError
 from twinlog.ops.switchover.rehearsal import rehearse, unavailable_s
@@ -149,6 +150,8 @@ def test_an_emergency_after_the_end_fences_the_source_that_is_back_and_repeats_n
     before = Brokers(A_TO_B, keeps_names=False, source_lost=True)
     first = machine(before).run(emergency)
     assert "left" in (first.begun("fence") or {})
+    assert first.done("close") == {"left": "cluster a is silent"}
+    assert not before.closed
     times = {step: first.at_ms(step, StepPhase.DONE) for step in ("settle", "topics", "prove", "open")}
 
     def back() -> Brokers:
@@ -170,6 +173,9 @@ def test_an_emergency_after_the_end_fences_the_source_that_is_back_and_repeats_n
         assert not any("stay unfenced" in line for line in (*data["next"], *data["notes"]))
         assert any("producers stay fenced on a" in line for line in data["next"])
         assert [one["seconds"] < 30 for one in data["steps"] if one["step"] == "fence"] == [True]
+        # Only the journal on the source tells of a switchover before, which is no more its groups' last move.
+        assert brokers.closed
+        assert entries.done("close") == {}
         # The source tells the offsets of its groups.
         assert {one["result"] for one in data["groups"]["shop"]["offsets"]} == {"there"}
         assert data["groups"]["shop"]["skipped"] == data["groups"]["shop"]["repeated"] == 0
@@ -232,6 +238,27 @@ def test_a_source_that_is_lost_when_producers_may_write_to_the_target_is_waited_
         assert brokers.committed[P0] == 1030
     (line,) = [line for line in report(entries)["next"] if line.startswith("a was lost before it had stood still")]
     assert "are only there" in line
+    assert not brokers.closed
+    brokers.source_lost = False
+    again = SwitchoverMachine(world, ScriptedJournal(brokers, Kill()), "host 1").run(PLANNED)
+    assert (brokers.closed, again.done("close")) == (True, {})
+
+
+def test_a_later_switchover_back_ends_the_switchover_before_whatever_its_journal_says() -> None:
+    back = machine(Brokers(A_TO_B, keeps_names=False)).run(PLANNED)
+    brokers = Brokers(B_TO_A, keeps_names=False, earlier=back)
+    done = machine(brokers).run(PLANNED)
+    later = machine(Brokers(A_TO_B, keeps_names=False, source_lost=True, now_ms=brokers.now_ms + 1)).run(
+        SwitchoverOptions(SwitchoverKind.EMERGENCY)
+    )
+    ended = ended_by(done, later)
+    data = report(ended)
+    assert data["state"] == "returned"
+    assert data["next"] == [
+        "producers moved a->b since, which ended this switchover; that move has the next steps",
+    ]
+    for still in (JournalEntries(), back, JournalEntries(later.run), replace(later, run=None)):
+        assert ended_by(done, still) == done
 
 
 def test_what_was_late_is_no_way_back_to_an_emergency_after_the_end() -> None:

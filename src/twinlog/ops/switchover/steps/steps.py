@@ -263,8 +263,15 @@ def close_target(context: StepContext) -> None:
 
 
 def close(context: StepContext) -> Data:
-    """End the switchover before, whose way back this was."""
-    context.world.close_earlier()
+    """End the switchover before, whose way back this was; of a lost source, once the source answers."""
+    if not context.world.source_answers:
+        return {"left": f"cluster {context.world.ends.source} is silent"}
+    try:
+        context.world.close_earlier()
+    except ClusterError as error:
+        if context.options.kind is not SwitchoverKind.EMERGENCY:
+            raise
+        return {"left": str(error)}
     return {}
 
 
@@ -302,7 +309,7 @@ ORDER: Mapping[SwitchoverKind, tuple[str, ...]] = {
         "watch",
         "close",
     ),
-    SwitchoverKind.EMERGENCY: ("check", "fence", "settle", "topics", "groups", "prove", "open"),
+    SwitchoverKind.EMERGENCY: ("check", "fence", "settle", "topics", "groups", "prove", "open", "close"),
     SwitchoverKind.BACK: (
         *("check", "rejoin", "catch-up", "topics", "fence"),
         *("settle", "drain", "groups", "prove", "seed", "open", "watch", "close"),
