@@ -50,11 +50,15 @@ def failover_of(group: GroupStatus) -> GroupFailover:
             continue
         if verdict.least_skips and verdict.skips:
             skips.append((part, verdict.skips))
-        elif verdict.repeats:
+        elif verdict.repeats and not _begins_by_reset(verdict):
             repeats.append((part, verdict.repeats))
         elif not _is_passing(verdict):
             unclear.append(part)
     return GroupFailover(group.group, tuple(skips), tuple(repeats), tuple(unclear))
+
+
+def _begins_by_reset(verdict: MoveVerdict) -> bool:
+    return any(reason.obstacle is Obstacle.BEFORE_START for reason in verdict.reasons)
 
 
 def _is_passing(verdict: MoveVerdict) -> bool:

@@ -129,6 +129,13 @@ def test_a_group_between_two_offset_syncs_has_the_range_of_its_place() -> None:
     assert found.lines[0].endswith("continues at 50 on the target, should be 110, 60 repeated")
 
 
+def test_a_group_before_the_first_record_of_the_target_is_unclear_also_if_it_would_repeat_records() -> None:
+    (found,) = groups(replace(STANDS, target_start=TargetOffset(65), target_committed=TargetOffset(60)))
+    assert found.kind == "group-unclear"
+    (line,) = found.lines
+    assert "continues at 60, and the log begins at 65: 5 records before are deleted there" in line
+
+
 def test_a_group_without_offsets_on_the_target_is_unclear() -> None:
     (found,) = groups(replace(STANDS, target_committed=None, checkpoint_source=None, checkpoint_target=None))
     assert (found.kind, found.severity) == ("group-unclear", Severity.CRITICAL)
