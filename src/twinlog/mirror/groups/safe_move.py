@@ -317,6 +317,14 @@ def _late(facts: MoveFacts, resumes: TargetOffset, true: TargetOffset, repeats: 
 def _without_source(facts: MoveFacts) -> MoveVerdict:
     """Return the verdict from the target's facts alone: the source is silent about the group's offset."""
     where, checkpoint = facts.resumes, facts.checkpoint_target
+    if where is not None and facts.left_to_switchover:
+        left = _left_on_target(facts)
+        most = "" if left is None else f", up to {counted(left, 'record')}"
+        text = (
+            f"only the source has the position in copy {facts.source.topic}; on the target the group continues at "
+            f"{where}: it repeats the records that it has read in the copy{most}"
+        )
+        return MoveVerdict((Reason(Obstacle.SOURCE_SILENT, text),), left, 0, repeats_exact=False)
     if where is not None and facts.committed is not None and facts.translated is not None and where <= facts.translated:
         return _since_checkpoint(facts, where)
     if where is None:

@@ -164,7 +164,7 @@ class SwitchoverGroups:
 
     def _is_copied(self, one: GroupOffset, cut: Mapping[TopicPartition, int]) -> bool:
         """Whether the target has all records before an offset."""
-        return self._upstream(one.source.topic) is not None or one.offset <= cut.get(one.source, -1)
+        return self._upstream(one.source.topic) is not None or (one.offset or 0) <= cut.get(one.source, -1)
 
     def _place(
         self,
@@ -235,7 +235,29 @@ class SwitchoverGroups:
                 )
             )
         groups = {GroupId(one.group): None for one in found}
+        found += self._in_copies_on_source(groups, topics)
         return replace(self._with_target(groups, found, {}, topics, cut, {}), source_answers=False)
+
+    def _in_copies_on_source(self, groups: Collection[GroupId], topics: Collection[MovedTopic]) -> list[GroupOffset]:
+        """The positions on the target of groups that may have read on in copies on the lost source: the flow writes no
+        checkpoints of these copies."""
+        originals = {topic.producers for topic in topics if topic.producers and not topic.keeps_name}
+        offsets, _ = self._offsets(self._target, sorted(groups)) if originals and groups else ({}, {})
+        present = {(group, where): one.offset for group in offsets for where, one in offsets[group].items()}
+        ends = self._target.offsets({where for _, where in present if where.topic in originals}, latest=True)
+        name, policy = self._flow.target_name, self._policy
+        return [
+            GroupOffset(
+                group,
+                TopicPartition(policy.remote_name(name, where.topic), where.partition),
+                None,
+                where,
+                None,
+                left_to_switchover=True,
+            )
+            for (group, where), offset in sorted(present.items())
+            if offset < ends.get(where, 0)
+        ]
 
     def _checkpointed(self, where: TopicPartition, checkpoint: Checkpoint) -> GroupPlace:
         """The place of a checkpoint by the map on the target, as far as it knows the offset."""

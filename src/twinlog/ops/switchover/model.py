@@ -133,11 +133,11 @@ class Preflight:
 @dataclass(frozen=True, slots=True)
 class GroupOffset:
     """A committed offset of a group on the source and its place on the target; with an `exact` place the group repeats
-    no record."""
+    no record. The offset is None if only the silent source knows it."""
 
     group: str
     source: TopicPartition
-    offset: int
+    offset: int | None
     target: TopicPartition
     there: int | None
     exact: bool = False

@@ -201,6 +201,32 @@ def test_a_lost_source_leaves_its_groups_at_their_last_checkpoint_by_the_map_on_
     assert why.startswith(f"the last checkpoint is of 35, and on the target the group continues at {place}: it repeats")
 
 
+def test_a_lost_source_takes_along_the_positions_in_copies_of_the_way_back() -> None:
+    source, target = ScriptedGroups("a", 0), ScriptedGroups("b", 0)
+    target.committed = {COPY: CommittedOffset(50, ""), P0: CommittedOffset(864, "")}
+    target.log = {COPY: (0, 50), P0: (0, 1564)}
+    groups = facts(source, target)
+    groups._policy = DefaultReplicationPolicy()
+    vars(groups)["_forward"] = Known(35, 36, 15)
+    vars(groups)["_forward"].refresh_maps = lambda: None
+    vars(groups)["_forward"].by_map = lambda *_: Translation(TargetOffset(50), True)
+    last = Checkpoint(SHOP, *COPY, SourceOffset(35), TargetOffset(50))
+    vars(groups._proofs)["read_checkpoints"] = lambda: iter([last])
+    topics = [MovedTopic(ORDERS, COPY.topic, 1, ORDERS)]
+    seen = groups.by_checkpoints(topics, {})
+    data = group_data(seen, judge(seen), {})["groups"]["shop"]["offsets"]
+    assert [(one["topic"], one["offset"], one["result"], one["repeats"], one["skips"]) for one in data] == [
+        ("orders", 35, "there", 0, 0),
+        ("b.orders", None, "unknown", 700, 0),
+    ]
+    assert data[1]["why"].endswith("at 864: it repeats the records that it has read in the copy, up to 700 records")
+    # A group at the end of the original repeats nothing, wherever it was in the copy.
+    target.committed = {COPY: CommittedOffset(50, ""), P0: CommittedOffset(1564, "")}
+    assert [one.target for one in groups.by_checkpoints(topics, {}).offsets] == [COPY]
+    # Topics that keep their names have no copy beside them.
+    assert groups.by_checkpoints([MovedTopic(ORDERS, ORDERS, 1, ORDERS)], {}).offsets[-1].target == COPY
+
+
 def test_copies_of_mirror_maker_are_translated_as_in_an_audit() -> None:
     syncs = Syncs((0, 0), (404, 404), (606, 606), (707, 707), (808, 808), (1000, 1000))
     seen = copied_by_mirror_maker(800, 405, syncs, present=607)

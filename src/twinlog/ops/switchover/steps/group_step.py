@@ -131,16 +131,17 @@ def verdict_of(one: GroupOffsetDecision, seen: MovedGroups, *, committed: bool) 
 
 def facts_of(offset: GroupOffset, seen: MovedGroups, stands: int | None) -> MoveFacts:
     """The facts about a group that `stands` at an offset on the target."""
+    committed = None if offset.offset is None else SourceOffset(offset.offset)
     return MoveFacts(
         group=GroupId(offset.group),
         source=offset.source,
         remote=offset.target,
-        committed=SourceOffset(offset.offset),
-        copied=SourceOffset(offset.offset),
+        committed=committed,
+        copied=committed,
         translated=None if offset.there is None else TargetOffset(offset.there),
         exact=offset.exact,
         past_copies=None if offset.past_copies is None else TargetOffset(offset.past_copies),
-        checkpoint_source=SourceOffset(offset.offset),
+        checkpoint_source=committed,
         target_committed=None if stands is None else TargetOffset(stands),
         active_on_source=seen.source_states.get(offset.group, "") not in MEMBERLESS,
         active_on_target=seen.target_states.get(offset.group, "") not in MEMBERLESS,
