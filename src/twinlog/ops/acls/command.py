@@ -137,6 +137,8 @@ def acls(
             gone, lost = _withdrawn(printed, withdraw, clients, secrets, given)
             typer.echo(rights_text([*lines_of(lost), *lines_of(gone, withdrawn=True)], output, clients))
             print_note(_remaining(withdraw, sorted(set(USES) - set(wanted))))
+            if "switchover" in wanted:
+                print_note(_FENCE)
             return
         rights = needed_rights(flows, wanted, known.worker, given)
     if not missing:
@@ -158,6 +160,12 @@ def acls(
         print_warning_line(f"TW-ACL-04: {text}")
     if lacking:
         raise typer.Exit(FOUND)
+
+
+_FENCE = (
+    "a switchover lifts its fence with these rights: before these commands run twinlog switchover with --release, else "
+    "producers stay fenced"
+)
 
 
 def _principals(given: Sequence[str]) -> dict[str, str]:

@@ -31,7 +31,7 @@ from twinlog.ops.switchover.fencing import (
 )
 from twinlog.ops.switchover.group_facts import SwitchoverGroups
 from twinlog.ops.switchover.journal import JournalEntries, TopicJournal
-from twinlog.ops.switchover.lasting_fences import name_lasting_denials, name_lasting_quotas
+from twinlog.ops.switchover.lasting_fences import list_command, name_lasting_denials, name_lasting_quotas
 from twinlog.ops.switchover.model import (
     CopiedPosition,
     Data,
@@ -326,8 +326,12 @@ class LiveClusters:
     def find_lasting_denials(self, topics: Collection[MovedTopic]) -> list[str]:
         self._require_source()
         self._other_journal.read()
-        acls = self.source.call(describe_acls, self.source.client, ResourceType.TOPIC) or []
         names = [topic.name for topic in topics]
+        try:
+            acls = self.source.call(describe_acls, self.source.client, ResourceType.TOPIC) or []
+        except RefusedError as error:
+            command = list_command(self.ends.source, self.source.client.settings)
+            raise RefusedError(f"{error}; an administrator lists denials by {command}") from error
         others = self._other_journal.others
         return name_lasting_denials(acls, names, others, self.ends.source, self.source.client.settings)
 

@@ -95,6 +95,23 @@ def find_unknown_fences(world: SwitchoverClusters) -> list[str]:
     return found
 
 
+def find_unread_fences(world: SwitchoverClusters) -> list[str]:
+    """A line with the command that lists denials, if the login may not read the ACLs of the source. Raises
+    ClusterError."""
+    if not world.source_answers:
+        return []
+    try:
+        world.find_lasting_denials(world.list_moving_topics())
+    except RefusedError as error:
+        return [f"producers may still be fenced on {world.ends.source}: {error}"]
+    return []
+
+
+def list_command(cluster: Alias, client: ClientSettings) -> str:
+    """The command of Kafka's kafka-acls.sh that lists all ACLs of a cluster."""
+    return shlex.join([*admin_tool("kafka-acls.sh", cluster, client), "--list"])
+
+
 def _closes(acl: Acl, topics: Collection[TopicName]) -> bool:
     """Whether an ACL keeps every login from writing to a topic."""
     return (

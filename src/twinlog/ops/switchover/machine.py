@@ -24,7 +24,7 @@ from twinlog.ops.switchover.journal import (
     from_json,
     with_lines,
 )
-from twinlog.ops.switchover.lasting_fences import FENCE_STAYS, find_unknown_fences
+from twinlog.ops.switchover.lasting_fences import FENCE_STAYS, find_unknown_fences, find_unread_fences
 from twinlog.ops.switchover.model import (
     Data,
     FenceMethod,
@@ -185,6 +185,8 @@ class SwitchoverMachine:
                 raise UnderWayError("; ".join(stays), message_id=FENCE_STAYS)
             if left:
                 return self._journal.entries
+            if unread := self._tried("release", lambda _context: find_unread_fences(self._world), context):
+                raise UnderWayError("; ".join(unread), message_id=FENCE_STAYS)
         if run is None or run.state is not SwitchoverState.DONE:
             raise UnderWayError(f"switchover {self._world.ends} must be done before its fence can be released")
         self._require_same("from", "to")

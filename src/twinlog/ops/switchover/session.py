@@ -29,7 +29,8 @@ from twinlog.mirror.topics.journal_keys import SwitchoverState
 from twinlog.model.types import Alias
 from twinlog.ops.switchover.clusters import LiveClusters
 from twinlog.ops.switchover.journal import JournalEntries, SwitchoverRun, TopicJournal, ended_by
-from twinlog.ops.switchover.lasting_fences import find_unknown_fences
+from twinlog.ops.switchover.lasting_fences import find_unknown_fences, find_unread_fences
+from twinlog.ops.switchover.login_acls import GRANTED_BY
 from twinlog.ops.switchover.machine import ENDED, SwitchoverMachine, unchanged
 from twinlog.ops.switchover.model import (
     Data,
@@ -78,6 +79,13 @@ def read_with_its_end(clusters: SwitchoverClusters, journal: TopicJournal) -> Jo
     with suppress(RefusedError):
         later = clusters.read_earlier_journal()
     return ended_by(entries, later)
+
+
+def with_way_to_right(error: TwinlogError | OSError) -> str:
+    """The text of an error, and the command that prints a missing right."""
+    text = told(error, "TW-SWITCH-13")
+    lacks = "TW-RIGHT-02" in text and " lacks " in text
+    return f"{text}; {GRANTED_BY}" if lacks and GRANTED_BY not in text else text
 
 
 def stands(entries: JournalEntries) -> str:
@@ -187,7 +195,7 @@ def print_unknown_fences(clusters: SwitchoverClusters, entries: JournalEntries) 
     """Print the fences of the source that no switchover of the journal has, as errors; whether there are any."""
     if entries.run is not None and entries.run.state is not SwitchoverState.ABORTED:
         return False
-    lines = find_unknown_fences(clusters)
+    lines = find_unknown_fences(clusters) or find_unread_fences(clusters)
     if clusters.read_earlier_journal().fenced:
         source = clusters.ends.source
         lines = [f"{source} is fenced by a switchover whose journal is lost: --release lifts that fence"]
@@ -318,7 +326,11 @@ def conduct(
         print_error(with_id(str(error), id_of(error, "TW-SWITCH-08")))
         lines, code = (str(error),), FOUND
     except (TwinlogError, OSError) as error:
-        print_error(told(error, "TW-SWITCH-13"))
+        print_error(with_way_to_right(error))
+        if asked.mode == "release" and isinstance(error, RefusedError):
+            # Rights may have been withdrawn while the fence was up.
+            with suppress(TwinlogError):
+                print_unknown_fences(clusters, JournalEntries())
         if asked.mode in {"run", "abort"}:
             report_state(clusters.journal, clusters.ends)
         lines, code = (str(error),), code_of(error) if isinstance(error, TwinlogError) else FOUND

@@ -100,6 +100,8 @@ class Brokers:
     lasting_quotas: tuple[str, ...] = ()
     lasting_denials: tuple[str, ...] = ()
     """The denials on the source that are no part of its fence, in words."""
+    acls_hidden: bool = False
+    """Whether the source keeps its ACLs from the login."""
     producing: bool = True
     late_writes: int = 0
     """So many looks after the fence a record of a producer that passes it arrives."""
@@ -330,6 +332,8 @@ class ScriptedWorld:
         self._kill.before()
         self._require("source")
         assert [topic.name for topic in topics] == ["orders"]
+        if self.brokers.acls_hidden:
+            raise RefusedError("the login lacks DESCRIBE on cluster a")
         return ["its own fence stays"] * self.brokers.fenced + list(self.brokers.lasting_denials)
 
     def find_lasting_quotas(self) -> list[str]:

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
+from harness.virtual.cluster import VirtualCluster
+from harness.virtual.loop import VirtualLoop, virtual_loop
 from tests.unit.ops.switchover.machines import A_TO_B, PLANNED, machine
 from tests.unit.ops.switchover.scripted import Brokers, Kill, ScriptedWorld
+from tests.unit.ops.switchover.test_one_cluster import between
+from tests.unit.worker.topics.test_topic_conflicts import flow
+from twinlog.errors import RefusedError
+from twinlog.kafka.admin.cluster import ClusterAdmin, both_clusters
 from twinlog.message_ids import told
 from twinlog.model.acls import Acl, AclOperation, AclPermissionType, PatternType, ResourceType, acls_data
 from twinlog.model.quotas import EVERY_USER, Quota, QuotaEntity
 from twinlog.model.types import Alias, TopicName
+from twinlog.ops.switchover import clusters
+from twinlog.ops.switchover.clusters import LiveClusters
 from twinlog.ops.switchover.fencing import RATE, UNLIMITED
 from twinlog.ops.switchover.journal import JournalEntries
 from twinlog.ops.switchover.lasting_fences import name_lasting_denials, name_lasting_quotas
@@ -135,6 +144,50 @@ def test_without_a_journal_a_release_names_the_denials_that_it_finds() -> None:
     brokers.lasting_denials = ()
     with pytest.raises(UnderWayError, match="must be done before its fence can be released"):
         machine(brokers).release_fence()
+
+
+def test_without_a_journal_and_the_right_to_read_acls_producers_may_be_fenced(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    brokers = Brokers(A_TO_B, acls_hidden=True)
+    doubt = "producers may still be fenced on a: the login lacks DESCRIBE on cluster a"
+    with pytest.raises(UnderWayError) as refused:
+        machine(brokers).release_fence()
+    assert told(refused.value) == f"TW-SWITCH-21: {doubt}"
+    assert print_unknown_fences(ScriptedWorld(brokers, Kill()), JournalEntries())
+    assert f"TW-SWITCH-21: {doubt}" in capsys.readouterr().err
+    # The data to lift its own fence are enough.
+    brokers.fenced, brokers.noted_fence = True, {"restore": "open"}
+    machine(brokers).release_fence()
+    assert not brokers.fenced
+
+
+def test_hidden_acls_are_listed_by_an_administrator(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuses(*_: object) -> None:
+        raise RefusedError("cluster east: User:mirror lacks DESCRIBE on the cluster")
+
+    with virtual_loop(1) as loop:
+        east, west = VirtualCluster(loop, "east"), VirtualCluster(loop, "west")
+
+        def connect(alias: str, client: ClientSettings) -> ClusterAdmin:
+            return ClusterAdmin(alias, client, VirtualLoop(loop.world))
+
+        monkeypatch.setattr(clusters, "both_clusters", partial(both_clusters, connect=connect))
+        there = between(flow("east", "west", "default"), east, west)
+        found = LiveClusters(
+            there, between(flow("west", "east", "default"), west, east), [Alias("east"), Alias("west")]
+        )
+        try:
+            found.connect(5.0)
+            monkeypatch.setattr(found.source, "call", refuses)
+            monkeypatch.setattr(found._other_journal, "read", JournalEntries)
+            with pytest.raises(RefusedError) as refused:
+                found.find_lasting_denials([])
+        finally:
+            found.close()
+    servers = ",".join(there.source_admin.client.bootstrap_servers)
+    command = f"kafka-acls.sh --bootstrap-server {servers} --list"
+    assert str(refused.value).endswith(f"; an administrator lists denials by {command}")
 
 
 def test_a_release_without_a_journal_is_done_when_nothing_stays() -> None:

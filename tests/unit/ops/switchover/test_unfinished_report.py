@@ -13,6 +13,7 @@ import pytest
 from tests.unit.ops.switchover.machines import A_TO_B, PLANNED, machine
 from tests.unit.ops.switchover.scripted import Brokers, Kill, KilledError, ScriptedJournal, ScriptedWorld
 from twinlog.console.data_format import DataFormat
+from twinlog.errors import RefusedError
 from twinlog.ops.switchover import session
 from twinlog.ops.switchover.machine import SwitchoverMachine
 from twinlog.ops.switchover.session import SwitchoverArguments, conduct
@@ -94,6 +95,27 @@ def test_a_timeout_is_reported(conducted: Conducted) -> None:
     (line,) = found["failed"]
     assert line.startswith("step catch-up took longer than 20 s, and producers stayed unfenced")
     assert found["next"] == [line, "producers may write to a; nothing has moved"]
+
+
+@pytest.mark.parametrize("hidden", [False, True])
+def test_a_release_that_lacks_a_right_names_the_fence_and_the_command_of_the_right(
+    conducted: Conducted, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], hidden: bool
+) -> None:
+    conducted.brokers.acls_hidden, conducted.brokers.lasting_denials = hidden, ("fence of DENY WRITE stays",)
+
+    def refuse(*_: object, **_options: object) -> NoReturn:
+        raise RefusedError("cluster b: User:mirror lacks WRITE on transactional id x, needed for writing topic y")
+
+    monkeypatch.setattr(session, "claim_machine", refuse)
+    asked = SwitchoverArguments("release", "planned", None, None, None, False, "", None, DataFormat.TABLE)
+    with pytest.raises(EndedError):
+        conduct(asked, conducted, conducted, conducted, ())  # type: ignore[arg-type]
+    first, second = capsys.readouterr().err.splitlines()
+    assert first.endswith("; `twinlog acls FILE --for switchover --missing` prints the command that grants it")
+    assert second.startswith(
+        f"twinlog: TW-SWITCH-21: {'producers may still be fenced on a: ' if hidden else 'fence of DENY WRITE stays'}"
+    )
+    assert conducted.codes == [3]
 
 
 def test_an_end_by_a_signal_is_reported(conducted: Conducted) -> None:
