@@ -240,9 +240,7 @@ def _compared(
     left = None if exact else _most_repeated(facts, max(resumes, true))
     if not exact and resumes <= read and (left is None or left > most_repeats):
         # A group before its inexact place repeats records from this place on, too.
-        more = "" if left is None else f", up to {counted(left, 'record')}"
-        text = f"offset {facts.committed} has no exact translation: the group would repeat some{more}"
-        reasons = (*reasons, Reason(Obstacle.NOT_EXACT, text))
+        reasons = (*reasons, _inexact(facts, left))
     return MoveVerdict(reasons, repeats, skips, repeats_exact=exact or not repeats, least_skips=least_skips)
 
 
@@ -263,11 +261,21 @@ def _compared_with_own(
     if outside is not None:
         return _begins_by_reset(facts, resumes, true, exact, (*reasons, outside))
     repeats = max(0, true - resumes) if exact else _most_repeated(facts, resumes)
-    if repeats is None or repeats > most_repeats:
+    if not exact and resumes >= true and (repeats is None or repeats > most_repeats):
+        # The position is committed already, as far as its translation goes.
+        reasons = (*reasons, _inexact(facts, repeats))
+    elif repeats is None or repeats > most_repeats:
         place = f"{repeats} before its position" if exact else f"and its position there is {true} or later"
         text = f"on the target the group stands at {resumes}, {place}; {way}"
         reasons = (*reasons, Reason(Obstacle.LEFT_TO_SWITCHOVER, text))
     return MoveVerdict(reasons, repeats, 0, repeats_exact=exact or not repeats)
+
+
+def _inexact(facts: MoveFacts, repeats: int | None) -> Reason:
+    """Return the reason that a position has no exact place; the group repeats at most `repeats` records."""
+    more = "" if repeats is None else f", up to {counted(repeats, 'record')}"
+    text = f"offset {facts.committed} has no exact translation: the group would repeat some{more}"
+    return Reason(Obstacle.NOT_EXACT, text)
 
 
 def _outside_the_log(facts: MoveFacts, resumes: TargetOffset) -> Reason | None:

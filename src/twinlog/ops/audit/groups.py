@@ -50,15 +50,15 @@ def failover_of(group: GroupStatus) -> GroupFailover:
             continue
         if verdict.least_skips and verdict.skips:
             skips.append((part, verdict.skips))
-        elif verdict.repeats and not _begins_by_reset(verdict):
+        elif verdict.repeats and not _has(verdict, Obstacle.BEFORE_START):
             repeats.append((part, verdict.repeats))
         elif not _is_passing(verdict):
             unclear.append(part)
     return GroupFailover(group.group, tuple(skips), tuple(repeats), tuple(unclear))
 
 
-def _begins_by_reset(verdict: MoveVerdict) -> bool:
-    return any(reason.obstacle is Obstacle.BEFORE_START for reason in verdict.reasons)
+def _has(verdict: MoveVerdict, obstacle: Obstacle) -> bool:
+    return any(reason.obstacle is obstacle for reason in verdict.reasons)
 
 
 def _is_passing(verdict: MoveVerdict) -> bool:
@@ -118,7 +118,7 @@ def _of_repeats(flow: str, target: str, one: GroupFailover, *, by_twinlog: bool)
     count = sum(records for _, records in one.repeats)
     exact = all(part.verdict.repeats_exact for part, _ in one.repeats)
     text = f"group {one.group} would repeat {_records(count, exact=exact)} on {target}"
-    if any(part.facts.left_to_switchover for part, _ in one.repeats):
+    if any(_has(part.verdict, Obstacle.LEFT_TO_SWITCHOVER) for part, _ in one.repeats):
         way = _WAYS_OUT[Obstacle.LEFT_TO_SWITCHOVER]
     elif not all(part.facts.syncs for part, _ in one.repeats):
         way = f"set sync.group.offsets.enabled = true, so that offsets are committed on {target}"

@@ -341,6 +341,23 @@ def test_a_position_beyond_an_inexact_place_only_may_skip_records() -> None:
     )
 
 
+def test_a_commit_in_an_original_has_no_reason_that_it_has_ended() -> None:
+    source, target = ScriptedGroups("b", 607), ScriptedGroups("a", 300)
+    source.committed = {TopicPartition(TopicName("a.orders"), 0): CommittedOffset(607, "")}
+    target.log = {P0: (0, 1201)}
+    flow = replace(
+        facts(source, target)._flow, source=Alias("b"), target=Alias("a"), policy="default", topics=("orders",)
+    )
+    back = replace(flow, source=Alias("a"), target=Alias("b"))
+    groups = SwitchoverGroups(flow, back, cast("ClusterAdmin", source), cast("ClusterAdmin", target), flow)
+    vars(groups)["_moves"] = vars(groups)["_returns"] = SimpleNamespace(read=dict)
+    vars(groups)["_back"] = Known(0, 0, 0, before=1)
+    vars(groups._proofs)["_history_back"] = Syncs((0, 0), (404, 404), (1000, 1000))
+    result, there, _, repeats, why = reports(groups.read_groups([], {}, {}, {}))
+    assert (result, there, repeats) == ("committed", 405, 202)
+    assert why == "offset 607 has no exact translation: the group would repeat some, up to 202 records"
+
+
 @pytest.mark.parametrize(("offset", "there", "exact"), [(404, 404, True), (405, 405, True), (607, 405, False)])
 def test_the_way_back_of_copies_of_mirror_maker_is_as_near(offset: int, there: int, exact: bool) -> None:
     source, target = ScriptedGroups("b", offset), ScriptedGroups("a", 700)
