@@ -16,6 +16,7 @@ from twinlog.worker.control.model import (
     TopicCommand,
     TopicPause,
     TopicVerb,
+    selected,
 )
 
 _TOPICS = ("TOPIC", "PARTITIONS", "LAG", "STATE")
@@ -39,14 +40,20 @@ def lines(seen: TopicsSnapshot, *, partitions: bool) -> list[str]:
         found += [f"  {line}" for line in table([head, *rows], numbers)]
     elif not seen.trouble:
         found.append("  it mirrors no topic")
-    for entry in seen.asked.pauses.entries:
-        if entry.paused:
-            found.append(f"  paused by {entry.by}: {entry.selector}")
+    found += [_pause_line(entry, seen) for entry in seen.asked.pauses.entries if entry.paused]
     found += [
         f"  asked by {one.command.by} and not done yet: {one.command} (id {one.command.id})"
         for one in seen.asked.pending
     ]
     return found
+
+
+def _pause_line(entry: TopicPause, seen: TopicsSnapshot) -> str:
+    """A pause; a later resume of its partitions leaves it in force for partitions that are yet to come."""
+    meant = selected([entry.selector], (part.partition for topic in seen.topics for part in topic.partitions))
+    overruled = meant and not seen.asked.pauses.paused(meant)
+    later = f"; only for later partitions: `twinlog topics resume FILE {entry.selector}` ends that" if overruled else ""
+    return f"  paused by {entry.by}: {entry.selector}{later}"
 
 
 def _topic_row(topic: TopicSnapshot) -> tuple[str, ...]:

@@ -367,6 +367,20 @@ def test_topics_that_are_not_paused_are_not_resumed(here: Scene) -> None:
     assert flow_of(here.call("list", "-o", "json")[1])["commands"] == []
 
 
+def test_a_pause_whose_partitions_were_resumed_one_by_one_is_one_of_later_partitions(here: Scene) -> None:
+    assert here.call("pause", "orders")[0] == 0
+    pause = [line for line in here.call("list")[1].splitlines() if "paused by" in line]
+    assert [line.endswith(": orders") for line in pause] == [True]
+    for part in range(3):
+        assert here.call("resume", "orders", "--partition", str(part))[0] == 0
+    assert [line for line in here.call("list")[1].splitlines() if "paused by" in line] == pause, "partition 3 is paused"
+    assert here.call("resume", "orders", "--partition", "3")[0] == 0
+    (line,) = [line for line in here.call("list")[1].splitlines() if "paused by" in line]
+    assert line.endswith(": orders; only for later partitions: `twinlog topics resume FILE orders` ends that")
+    assert here.call("resume", "orders")[0] == 0
+    assert "paused by" not in here.call("list")[1]
+
+
 def test_a_flow_is_named_where_the_file_has_several(here: Scene) -> None:
     code, _, err = here.call("pause", "orders", more="w->s.enabled = true")
     assert code == 2
