@@ -150,11 +150,17 @@ def print_report(entries: JournalEntries, path: Path | None, output: DataFormat,
     if sys.stderr.isatty() and shows_progress():
         typer.echo("", err=True)
     # The report is printed first, so that it is seen even if the disk is full.
-    typer.echo(markdown(data) if output is DataFormat.TABLE else shown_data(data, output))
+    closed: BrokenPipeError | None = None
+    try:
+        typer.echo(markdown(data) if output is DataFormat.TABLE else shown_data(data, output))
+    except BrokenPipeError as error:
+        closed = error
     if path is not None:
         _write_report(data, path)
     for file, content in files.items():
         file.write_bytes(content)
+    if closed is not None:
+        raise closed
 
 
 def _write_report(data: Data, path: Path) -> None:
@@ -325,6 +331,9 @@ def conduct(
     except FencedError as error:
         print_error(with_id(str(error), id_of(error, "TW-SWITCH-08")))
         lines, code = (str(error),), FOUND
+    except BrokenPipeError:
+        # The reader of the output has ended, as after `head`: as with each command, that is no trouble.
+        raise
     except (TwinlogError, OSError) as error:
         print_error(with_way_to_right(error))
         if asked.mode == "release" and isinstance(error, RefusedError):

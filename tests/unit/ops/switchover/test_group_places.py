@@ -214,7 +214,7 @@ def test_a_lost_source_takes_along_the_positions_in_copies_of_the_way_back() -> 
     vars(groups._proofs)["read_checkpoints"] = lambda: iter([last])
     topics = [MovedTopic(ORDERS, COPY.topic, 1, ORDERS)]
     seen = groups.by_checkpoints(topics, {})
-    data = group_data(seen, judge(seen), {})["groups"]["shop"]["offsets"]
+    data = group_data(seen, judge(seen), {}, {})["groups"]["shop"]["offsets"]
     assert [(one["topic"], one["offset"], one["result"], one["repeats"], one["skips"]) for one in data] == [
         ("orders", 35, "there", 0, 0),
         ("b.orders", None, "unknown", 700, 0),

@@ -118,6 +118,28 @@ def test_a_release_that_lacks_a_right_names_the_fence_and_the_command_of_the_rig
     assert conducted.codes == [3]
 
 
+def test_a_closed_output_ends_the_command_as_any_other_and_leaves_the_report(
+    conducted: Conducted, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    conducted.brokers.copied = dict(conducted.brokers.logs)
+    echo = session.typer.echo
+
+    def closed(text: str, **options: Any) -> None:
+        if not options.get("err"):
+            raise BrokenPipeError
+        echo(text, **options)
+
+    monkeypatch.setattr(session.typer, "echo", closed)
+    for mode in ("rehearse", "run"):
+        asked = SwitchoverArguments(
+            mode, "planned", None, 100, None, False, "", conducted.path if mode == "run" else None, DataFormat.TABLE
+        )
+        with pytest.raises(BrokenPipeError):
+            conduct(asked, conducted, conducted, conducted, ())  # type: ignore[arg-type]
+    assert conducted.read()["state"] == "done"
+    assert "TW-" not in capsys.readouterr().err
+
+
 def test_an_end_by_a_signal_is_reported(conducted: Conducted) -> None:
     brokers = conducted.brokers
     with pytest.raises(KilledError):
