@@ -81,9 +81,8 @@ def read_with_its_end(clusters: SwitchoverClusters, journal: TopicJournal) -> Jo
     return ended_by(entries, later)
 
 
-def with_way_to_right(error: TwinlogError | OSError) -> str:
-    """The text of an error, and the command that prints a missing right."""
-    text = told(error, "TW-SWITCH-13")
+def way_to_right(text: str) -> str:
+    """The text of an error; the command that prints a missing right is added."""
     lacks = "TW-RIGHT-02" in text and " lacks " in text
     return f"{text}; {GRANTED_BY}" if lacks and GRANTED_BY not in text else text
 
@@ -335,7 +334,7 @@ def conduct(
         # The reader of the output has ended, as after `head`: as with each command, that is no trouble.
         raise
     except (TwinlogError, OSError) as error:
-        print_error(with_way_to_right(error))
+        print_error(with_id(way_to_right(told(error, "TW-SWITCH-13")), "TW-SWITCH-13"))
         if asked.mode == "release" and isinstance(error, RefusedError):
             # Rights may have been withdrawn while the fence was up.
             with suppress(TwinlogError):
