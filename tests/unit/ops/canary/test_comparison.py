@@ -209,6 +209,25 @@ def report(folder: Path, canary: str) -> str:
     return " ".join(result.output.split())
 
 
+@pytest.mark.parametrize("more", ["", "west->east.enabled = true\n"], ids=["one flow", "both flows"])
+def test_swapped_files_are_refused_before_anything_is_observed(tmp_path: Path, more: str) -> None:
+    file, canary = tmp_path / "mm2.properties", tmp_path / "canary"
+    file.write_text(
+        "clusters = east, west\neast.bootstrap.servers = east:9092\nwest.bootstrap.servers = west:9092\n"
+        f"east->west.enabled = true\neast->west.topics = orders\n{more}"
+    )
+    words = ["canary", str(file), "--topic", "orders", "--output-dir", str(canary), "--flow", "east->west"]
+    words.append("--copied-further")
+    made = CliRunner().invoke(app, words)
+    assert made.exit_code == 0, made.output
+    swapped = ["canary", "report", str(canary / "canary.properties"), str(file)]
+    result = CliRunner().invoke(app, swapped, env={"COLUMNS": "400"})
+    assert result.exit_code == 2, result.output
+    assert "the first file is a canary's file" in result.output
+    assert f"twinlog canary report {file} {canary / 'canary.properties'}" in result.output
+    assert "observing" not in result.output
+
+
 def test_the_file_of_the_canary_must_be_a_canary(tmp_path: Path) -> None:
     same = (tmp_path, "clusters = {0}, west\n{0}.bootstrap.servers = {1}:9092\nwest.bootstrap.servers = west:9092\n")
     flow = "{0}->west.enabled = true\n{0}->west.topics = orders\n"
