@@ -172,10 +172,10 @@ _RECORD = Area(
                 "topic lacks the record."
             ),
             mend=(
-                "Raise `max.message.bytes` of the remote topic to the bytes in the line or more: `kafka-configs.sh "
-                "--bootstrap-server HOST:PORT --command-config client.properties --alter --topic east.T --add-config "
-                "max.message.bytes=N`. If the sync of settings resets the value, raise `max.message.bytes` of the "
-                "source topic. Or choose [another policy](held.md#policies)."
+                "With `sync.topic.configs.enabled`, raise `max.message.bytes` of the source topic to the bytes in the "
+                "line or more: twinlog then raises the value of the remote topic. Without it raise the remote topic: "
+                "`kafka-configs.sh --bootstrap-server HOST:PORT --command-config client.properties --alter --topic "
+                "east.T --add-config max.message.bytes=N`. Or choose [another policy](held.md#policies)."
             ),
         ),
         Message(
