@@ -268,7 +268,9 @@ def test_the_figure_of_a_move_stays_when_its_offset_syncs_are_deleted() -> None:
     syncs = Syncs((0, 0), (707, 707), (808, 808), (1000, 1000))
     first = group_data(seen := copied_by_mirror_maker(800, 405, syncs, present=708), judge(seen), {}, {})["groups"]
     (before,) = first["shop"]["offsets"]
-    for later in (copied_by_mirror_maker(800, None, Syncs()), copied_by_mirror_maker(800, 405, Syncs(refused=True))):
+    unproven = copied_by_mirror_maker(800, 708, Syncs(refused=True))
+    grown = replace(unproven, offsets=tuple(replace(one, target_end=5000) for one in unproven.offsets))
+    for later in (copied_by_mirror_maker(800, None, Syncs()), copied_by_mirror_maker(800, 405, Syncs()), grown):
         read_on = replace(
             later, offsets=tuple(replace(one, present=750, move=GroupMove(800, 708)) for one in later.offsets)
         )

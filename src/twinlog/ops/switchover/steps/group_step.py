@@ -159,6 +159,13 @@ _OF_MOVE = ("skips", "repeats", "repeats_exact", "exact", "why")
 """The values of an offset by the place at its move."""
 
 
+def _proves_more(known: Data, row: Data) -> bool:
+    """Whether an earlier run had a nearer bound for the same offset: offset syncs are deleted, and logs grow since."""
+    if known["offset"] != row["offset"] or known.get("repeats") is None:
+        return False
+    return row["repeats"] is None or row["skips"] != 0 or known["repeats"] < row["repeats"]
+
+
 def group_data(
     seen: MovedGroups, judged: list[GroupOffsetDecision], refused: RefusedCommits, earlier: Mapping[str, Data]
 ) -> Data:
@@ -195,9 +202,8 @@ def group_data(
             "result": result,
             "refused": why_refused,
         }
-        if result == MOVED and (verdict.repeats is None or verdict.skips != 0):
-            # Offset syncs that proved the place at its move are deleted since.
-            known = before.get((offset.group, *offset.source, offset.target.topic), {})
+        known = before.get((offset.group, *offset.source, offset.target.topic))
+        if known is not None and result in (MOVED, THERE) and _proves_more(known, row):
             row |= {name: known[name] for name in _OF_MOVE if name in known}
         group["offsets"].append(row)
     return {"groups": dict(sorted(groups.items()))}
