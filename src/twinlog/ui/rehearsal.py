@@ -12,7 +12,7 @@ from twinlog.ops.switchover.clusters import LiveClusters
 from twinlog.ops.switchover.model import SwitchoverKind, SwitchoverOptions
 from twinlog.ops.switchover.rehearsal import rehearsal_json, rehearse
 from twinlog.ops.switchover.report import report
-from twinlog.ops.switchover.session import read_with_its_end, stands
+from twinlog.ops.switchover.session import read_with_its_end, stands_before
 
 REHEARSE_EVERY_S = 15.0
 """The pre-flight measures the speed of copying for two seconds, and reads all groups."""
@@ -64,5 +64,7 @@ class RehearsalReader(ClustersReader):
             world.connect(LOOK_CONNECT_S)
         entries = read_with_its_end(world, world.journal)
         world.forget_groups()
-        preflight, steps = rehearse(world, SwitchoverOptions(SwitchoverKind.PLANNED))
-        return Rehearsal(rehearsal_json(world, preflight, steps, stands(entries)), report(entries))
+        options = SwitchoverOptions(SwitchoverKind.PLANNED)
+        preflight, steps = rehearse(world, options, entries)
+        state = stands_before(world, entries, options.kind)
+        return Rehearsal(rehearsal_json(world, preflight, steps, state), report(entries))

@@ -54,6 +54,46 @@ ENDED = frozenset({SwitchoverState.DONE, SwitchoverState.ABORTED, SwitchoverStat
 _SCOPES = {"from": "cluster id", "to": "cluster id", "topics": "topics"}
 
 
+def only_repeats_groups(entries: JournalEntries, world: SwitchoverClusters, kind: SwitchoverKind) -> bool:
+    """Whether the command of a switchover of this kind only commits the offsets of groups again: the newest switchover
+    of the journal is done, and no way back and no release of its fence came after it."""
+    run = entries.run
+    if run is None or run.state is not SwitchoverState.DONE or entries.done("release") is not None:
+        return False
+    if kind is SwitchoverKind.EMERGENCY and not world.source_answers:
+        # The way back is in the journal of the lost source. Before a way back, only the seen late records were copied
+        # after the cut.
+        copied, cut = world.read_copied_positions(), from_json((entries.done("settle") or {}).get("cut", {}))
+        ends = cut | ends_of((entries.done("watch") or {}).get("late", {}))
+        return not any(copied[where].source > end for where, end in ends.items() if where in copied)
+    other = world.read_earlier_journal().run
+    ended = other is not None and other.state in (SwitchoverState.DONE, SwitchoverState.RETURNED)
+    return other is None or not ended or other.began_ms <= run.began_ms
+
+
+def lacks_fence(entries: JournalEntries, world: SwitchoverClusters) -> bool:
+    """Whether an emergency had to leave out the fence on a source that answers now."""
+    done = entries.done("fence")
+    return world.source_answers and (done is None or "left" in done)
+
+
+def lacks_end(entries: JournalEntries, world: SwitchoverClusters) -> bool:
+    """Whether an emergency had to leave open the switchover before it on a source that answers now."""
+    done = entries.done("close")
+    return world.source_answers and (done is None or "left" in done)
+
+
+def require_same(entries: JournalEntries, world: SwitchoverClusters, *parts: str) -> None:
+    """Raise UnderWayError if the journal belongs to other topics or clusters than the file."""
+    before, now = (entries.done("check") or {}).get("scope", {}), world.scope()
+    for part in parts:
+        if before.get(part) and now.get(part) and before[part] != now[part]:
+            raise UnderWayError(
+                f"switchover {world.ends} in the journal has {_SCOPES[part]} {before[part]}, and this file "
+                f"{now[part]}; use the file that it began with, or --wave for a journal of its own"
+            )
+
+
 def unchanged(entries: JournalEntries) -> bool:
     """Whether the newest switchover of a journal has ended, or has begun no step that changes a cluster."""
     ended = entries.run is None or entries.run.state in ENDED
@@ -91,13 +131,13 @@ class SwitchoverMachine:
                 message_id="TW-SWITCH-09",
             )
         if run is not None and emergency and self._is_open(run):
-            self._require_same("from", "to", "topics")
+            require_same(self._journal.entries, self._world, "from", "to", "topics")
             run = self._end_without_source(run)
             self._sync_again(run, emergency=True)
             self._end_earlier(run)
             return self._journal.entries
-        if run is not None and run.state is SwitchoverState.DONE and not self._is_over(run, emergency=emergency):
-            self._require_same("from", "to", "topics")
+        if run is not None and only_repeats_groups(entries, self._world, options.kind):
+            require_same(self._journal.entries, self._world, "from", "to", "topics")
             run = self._owned(run)
             if emergency:
                 self._fence_returned_source(run)
@@ -118,7 +158,7 @@ class SwitchoverMachine:
                 "--abort"
             )
         else:
-            self._require_same("from", "to", "topics")
+            require_same(self._journal.entries, self._world, "from", "to", "topics")
             run = self._owned(replace(run, options=options.chosen_over(run.options)))
         try:
             self._steps(run)
@@ -157,7 +197,7 @@ class SwitchoverMachine:
                 f"end, and go back by {self._way_back(run)}",
                 message_id="TW-SWITCH-04",
             )
-        self._require_same("from", "to")
+        require_same(self._journal.entries, self._world, "from", "to")
         run = replace(self._owned(run), state=SwitchoverState.ABORTING)
         self._journal.write([], run)
         context = StepContext(self._world, run.options, self._journal.entries, self._show)
@@ -189,7 +229,7 @@ class SwitchoverMachine:
                 raise UnderWayError("; ".join(unread), message_id=FENCE_STAYS)
         if run is None or run.state is not SwitchoverState.DONE:
             raise UnderWayError(f"switchover {self._world.ends} must be done before its fence can be released")
-        self._require_same("from", "to")
+        require_same(self._journal.entries, self._world, "from", "to")
         run = self._owned(run)
         context = StepContext(self._world, run.options, self._journal.entries, self._show)
         self._tried("release", lift, context)
@@ -251,9 +291,9 @@ class SwitchoverMachine:
     def _fence_returned_source(self, run: SwitchoverRun) -> None:
         """Raise the fence that an emergency had to leave out, if the source answers now; its other steps stay done."""
         entries, world = self._journal.entries, self._world
-        begun, done = entries.begun("fence") or {}, entries.done("fence")
-        if not world.source_answers or (done is not None and "left" not in done):
+        if not lacks_fence(entries, world):
             return
+        begun = entries.begun("fence") or {}
         lines = [JournalLine("fence", StepPhase.DONE, None)]
         context = StepContext(world, run.options, entries, self._show, self._confirming(run))
         self._show("fence", STEPS["fence"].words)
@@ -276,8 +316,7 @@ class SwitchoverMachine:
 
     def _end_earlier(self, run: SwitchoverRun) -> None:
         """End the switchover before, if a lost source left its journal open, and the source answers now."""
-        done = self._journal.entries.done("close")
-        if not self._world.source_answers or (done is not None and "left" not in done):
+        if not lacks_end(self._journal.entries, self._world):
             return
         context = StepContext(self._world, run.options, self._journal.entries, self._show)
         self._show("close", STEPS["close"].words)
@@ -300,25 +339,6 @@ class SwitchoverMachine:
         found = {"late": spans(cut, {where: end for where, end in late.items() if end > cut[where]}), "lost": True}
         self._journal.write([JournalLine("watch", StepPhase.DONE, JournalEntry(self._world.now_ms(), found))], run)
         return run
-
-    def _is_over(self, run: SwitchoverRun, *, emergency: bool) -> bool:
-        """Whether a finished switchover has moved all records and groups, so that the next command is a new
-        switchover."""
-        entries = self._journal.entries
-        if entries.done("release") is not None:
-            return True
-        if emergency and not self._world.source_answers:
-            # The way back is in the journal of the lost source. Before a way back, only the seen late records were
-            # copied after the cut.
-            copied, cut = self._world.read_copied_positions(), from_json((entries.done("settle") or {}).get("cut", {}))
-            ends = cut | ends_of((entries.done("watch") or {}).get("late", {}))
-            return any(copied[where].source > end for where, end in ends.items() if where in copied)
-        other = self._world.read_earlier_journal().run
-        return (
-            other is not None
-            and other.state in (SwitchoverState.DONE, SwitchoverState.RETURNED)
-            and other.began_ms > run.began_ms
-        )
 
     def _begin(self, options: SwitchoverOptions) -> SwitchoverRun:
         now_ms = self._world.now_ms()
@@ -353,16 +373,6 @@ class SwitchoverMachine:
                 self._journal.read()
             else:
                 self._journal.write([], replace(run, state=SwitchoverState.ABORTED))
-
-    def _require_same(self, *parts: str) -> None:
-        """Raise UnderWayError if the journal belongs to other topics or clusters than the file."""
-        before, now = (self._journal.entries.done("check") or {}).get("scope", {}), self._world.scope()
-        for part in parts:
-            if before.get(part) and now.get(part) and before[part] != now[part]:
-                raise UnderWayError(
-                    f"switchover {self._world.ends} in the journal has {_SCOPES[part]} {before[part]}, and this file "
-                    f"{now[part]}; use the file that it began with, or --wave for a journal of its own"
-                )
 
     def _showing(self, run: SwitchoverRun) -> Show:
         seen_ms = self._world.now_ms()

@@ -12,6 +12,8 @@ from twinlog.mirror.groups.safe_move import Obstacle
 from twinlog.model.acls import PatternType, TopicAcl
 from twinlog.model.amounts import counted
 from twinlog.ops.switchover.fencing import FIRST_RATE, acls_of, quotas_of
+from twinlog.ops.switchover.journal import JournalEntries
+from twinlog.ops.switchover.machine import lacks_end, lacks_fence, only_repeats_groups, require_same
 from twinlog.ops.switchover.model import (
     Data,
     FenceMethod,
@@ -27,9 +29,10 @@ from twinlog.ops.switchover.steps.group_step import (
     foresee_groups,
     judge,
     read_lost_groups,
+    read_moving_groups,
     verdict_of,
 )
-from twinlog.ops.switchover.steps.step import SwitchoverClusters, topics_data
+from twinlog.ops.switchover.steps.step import StepContext, SwitchoverClusters, topics_data
 from twinlog.ops.switchover.steps.steps import ORDER, STEPS
 from twinlog.ops.switchover.steps.waiting import LOST_STILL_S, PROOF_NEAR_S, QUIET_S, STILL_S
 
@@ -57,23 +60,62 @@ class RehearsedStep:
     seconds: float | None
 
 
+def opens_target(steps: Sequence[RehearsedStep]) -> bool:
+    """Whether producers wait during these steps, until the target is open."""
+    return any(one.step == "open" for one in steps)
+
+
 def unavailable_s(steps: Sequence[RehearsedStep]) -> float | None:
     """Seconds for which producers would wait; None when unknown."""
+    if not opens_target(steps):
+        return 0.0
     found = [one.seconds for one in steps if one.step in FENCED]
     return None if None in found else sum(second or 0.0 for second in found)
 
 
-def rehearse(world: SwitchoverClusters, options: SwitchoverOptions) -> tuple[Preflight, list[RehearsedStep]]:
-    """Read everything that the steps would read, and list the calls of each step. Raises the errors of the steps."""
+def rehearse(
+    world: SwitchoverClusters, options: SwitchoverOptions, entries: JournalEntries
+) -> tuple[Preflight, list[RehearsedStep]]:
+    """Read everything that the steps would read, and list the calls of each step. Raises the errors of the steps.
+
+    `entries` is the journal: after a switchover that is done, the same command may only commit the offsets of groups.
+    """
+    if only_repeats_groups(entries, world, options.kind):
+        return _rehearse_again(world, options, entries)
     preflight = world.preflight(options)
-    steps: list[RehearsedStep] = []
     if preflight.problems:
-        return preflight, steps
-    if options.kind is SwitchoverKind.EMERGENCY and not world.source_answers:
-        steps.append(RehearsedStep(CONNECT, f"wait for an answer of {world.ends.source}", (), COMMAND_CONNECT_S))
+        return preflight, []
+    steps = _wait_of(world, options)
     for name in ORDER[options.kind]:
         calls, seconds = _calls(world, options, preflight, name)
         steps.append(RehearsedStep(name, STEPS[name].words, tuple(calls), seconds))
+    return preflight, steps
+
+
+def _wait_of(world: SwitchoverClusters, options: SwitchoverOptions) -> list[RehearsedStep]:
+    """The wait of an emergency for a silent source."""
+    if options.kind is not SwitchoverKind.EMERGENCY or world.source_answers:
+        return []
+    return [RehearsedStep(CONNECT, f"wait for an answer of {world.ends.source}", (), COMMAND_CONNECT_S)]
+
+
+def _rehearse_again(
+    world: SwitchoverClusters, options: SwitchoverOptions, entries: JournalEntries
+) -> tuple[Preflight, list[RehearsedStep]]:
+    """The steps of a command that repeats a switchover: the groups, and the fence that an emergency left out."""
+    require_same(entries, world, "from", "to", "topics")
+    lost = options.kind is SwitchoverKind.EMERGENCY
+    of_run = options if lost or entries.run is None else entries.run.options
+    context = StepContext(world, of_run, entries)
+    preflight = Preflight(context.topics, context.fence)
+    steps = _wait_of(world, options)
+    if lost and lacks_fence(entries, world):
+        calls, seconds = _fence_calls(world, preflight)
+        steps.append(RehearsedStep("fence", STEPS["fence"].words, tuple(calls), seconds))
+    calls, seconds = _commits(world, read_moving_groups(context))
+    steps.append(RehearsedStep("groups", STEPS["groups"].words, tuple(calls), seconds))
+    if lacks_end(entries, world):
+        steps.append(RehearsedStep("close", STEPS["close"].words, (), REQUEST_S))
     return preflight, steps
 
 
@@ -145,8 +187,11 @@ def _group_calls(
     else:
         # The check of a large cluster takes seconds for its groups.
         seen = preflight.foreseen or foresee_groups(world, preflight.topics, preflight.groups)
-    judged = judge(seen)
-    calls = [_group_call(world, one, seen) for one in judged]
+    return _commits(world, seen)
+
+
+def _commits(world: SwitchoverClusters, seen: MovedGroups) -> tuple[list[str], float]:
+    calls = [_group_call(world, one, seen) for one in judge(seen)]
     return calls, REQUEST_S + len(seen.source_states) / GROUPS_PER_S
 
 

@@ -31,7 +31,7 @@ from twinlog.ops.switchover.clusters import LiveClusters
 from twinlog.ops.switchover.journal import JournalEntries, SwitchoverRun, TopicJournal, ended_by
 from twinlog.ops.switchover.lasting_fences import find_unknown_fences, find_unread_fences
 from twinlog.ops.switchover.login_acls import GRANTED_BY
-from twinlog.ops.switchover.machine import ENDED, SwitchoverMachine, unchanged
+from twinlog.ops.switchover.machine import ENDED, SwitchoverMachine, only_repeats_groups, unchanged
 from twinlog.ops.switchover.model import (
     Data,
     FenceMethod,
@@ -43,7 +43,7 @@ from twinlog.ops.switchover.model import (
     UnderWayError,
 )
 from twinlog.ops.switchover.owner import require_silent, this_process
-from twinlog.ops.switchover.rehearsal import rehearsal_json, rehearse, unavailable_s
+from twinlog.ops.switchover.rehearsal import opens_target, rehearsal_json, rehearse, unavailable_s
 from twinlog.ops.switchover.report import proved_flows, report
 from twinlog.ops.switchover.report_text import markdown
 from twinlog.ops.switchover.steps.step import Show, SwitchoverClusters
@@ -99,6 +99,17 @@ def stands(entries: JournalEntries) -> str:
     else:
         commands = "the same command continues there, --abort undoes it"
     return f"{stage(entries)}; {commands}"
+
+
+def stands_before(world: SwitchoverClusters, entries: JournalEntries, kind: SwitchoverKind) -> str:
+    """The stage before a command that runs a switchover of this kind, in a line, and the effect of the command after
+    a switchover that is done. Raises ClusterError."""
+    if not only_repeats_groups(entries, world, kind):
+        return stands(entries)
+    return (
+        f"{stage(entries)}; the same command only commits the offsets of groups again, and a new switchover needs a "
+        "way back, or --release, before it"
+    )
 
 
 class StepLines:
@@ -223,12 +234,13 @@ def print_rehearsal(clusters: LiveClusters, options: SwitchoverOptions, output: 
     """
     # A switchover needs its journal to begin.
     entries = read_with_its_end(clusters, clusters.journal)
-    preflight, steps = rehearse(clusters, options)
+    preflight, steps = rehearse(clusters, options, entries)
+    state = stands_before(clusters, entries, options.kind)
     if output is not DataFormat.TABLE:
-        typer.echo(shown_data(rehearsal_json(clusters, preflight, steps, stands(entries)), output))
+        typer.echo(shown_data(rehearsal_json(clusters, preflight, steps, state), output))
         return FOUND if preflight.problems else 0
     if entries.run is not None:
-        typer.echo(stands(entries))
+        typer.echo(state)
     for problem in preflight.problems:
         print_error(with_id(problem, NotReadyError.kind_id))
     for note in preflight.notes:
@@ -240,8 +252,9 @@ def print_rehearsal(clusters: LiveClusters, options: SwitchoverOptions, output: 
         typer.echo(f"{one.step:9} {seconds:>8}  {one.words}")
         for call in one.calls:
             typer.echo(f"{'':20}{call}")
-    total = unavailable_s(steps)
-    typer.echo(f"producers would wait {'for an unknown time' if total is None else f'about {total:.0f} s'}")
+    if opens_target(steps):
+        total = unavailable_s(steps)
+        typer.echo(f"producers would wait {'for an unknown time' if total is None else f'about {total:.0f} s'}")
     typer.echo("nothing was changed")
     return 0
 

@@ -8,7 +8,16 @@ from dataclasses import replace
 from harness.virtual.cluster import VirtualCluster
 from harness.virtual.loop import VirtualLoop, virtual_loop
 from tests.unit.ops.switchover.machines import A_TO_B, PLANNED, machine
-from tests.unit.ops.switchover.scripted import P0, P1, Brokers, Kill, ScriptedWorld, moves_of, returns_of
+from tests.unit.ops.switchover.scripted import (
+    P0,
+    P1,
+    Brokers,
+    Kill,
+    ScriptedJournal,
+    ScriptedWorld,
+    moves_of,
+    returns_of,
+)
 from tests.unit.worker.topics.test_topic_conflicts import flow
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.record.builder import encode_batch, record_body
@@ -18,10 +27,12 @@ from twinlog.mirror.groups.move_facts import GroupMove
 from twinlog.mirror.topics.journal_keys import StepPhase, SwitchoverState
 from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.ops.switchover.journal import TOPIC, JournalEntries, JournalEntry, read_all_waves, read_entries
-from twinlog.ops.switchover.model import SwitchoverDirection
-from twinlog.ops.switchover.rehearsal import rehearse
+from twinlog.ops.switchover.machine import SwitchoverMachine
+from twinlog.ops.switchover.model import SwitchoverDirection, SwitchoverKind, SwitchoverOptions
+from twinlog.ops.switchover.rehearsal import rehearse, unavailable_s
 from twinlog.ops.switchover.report import report
 from twinlog.ops.switchover.report_text import markdown
+from twinlog.ops.switchover.session import stands_before
 from twinlog.ops.switchover.steps.group_step import MOVED
 from twinlog.settings.flow import ClientSettings
 
@@ -40,6 +51,50 @@ def entries_of(brokers: Brokers) -> JournalEntries:
     return read_entries(A_TO_B, brokers.records)
 
 
+def rehearsed(brokers: Brokers, options: SwitchoverOptions) -> dict[str, tuple[str, ...]]:
+    """The calls of a dry run by steps."""
+    entries = read_entries(A_TO_B, brokers.records)
+    return {one.step: one.calls for one in rehearse(ScriptedWorld(brokers, Kill()), options, entries)[1]}
+
+
+def test_the_dry_run_after_the_end_has_the_steps_of_the_same_command() -> None:
+    brokers = done()
+    brokers.group_at = {P0: 35, P1: 20}
+    place = TopicPartition(TopicName("a.orders"), 0)
+    brokers.committed[place] = 1020
+    before = replace(brokers, committed=dict(brokers.committed), records=list(brokers.records))
+    (step,) = (found := rehearsed(brokers, PLANNED))
+    assert (step, found[step][0]) == ("groups", "commit for group shop on b: a.orders-0 at 1035")
+    assert (brokers.committed, brokers.records) == (before.committed, before.records)
+    entries = read_entries(A_TO_B, brokers.records)
+    world = ScriptedWorld(brokers, Kill())
+    preflight, steps = rehearse(world, PLANNED, entries)
+    assert (preflight.problems, unavailable_s(steps)) == ((), 0.0)
+    state = stands_before(world, entries, PLANNED.kind)
+    assert state.endswith(
+        "is done; nothing is under way; the same command only commits the offsets of groups again, and a new "
+        "switchover needs a way back, or --release, before it"
+    )
+    machine(brokers).run(PLANNED)
+    assert brokers.committed[place] == 1035
+    released = SwitchoverMachine(world, ScriptedJournal(brokers, Kill()), "me 1").release_fence()
+    assert "only commits" not in stands_before(world, released, PLANNED.kind)
+    assert "fence" in rehearsed(brokers, PLANNED), "a new switchover begins"
+
+
+def test_the_dry_run_of_an_emergency_has_the_fence_that_was_left_out() -> None:
+    emergency = SwitchoverOptions(SwitchoverKind.EMERGENCY)
+    brokers = Brokers(A_TO_B, keeps_names=False, source_lost=True)
+    machine(brokers).run(emergency)
+    assert list(rehearsed(brokers, emergency)) == ["connect", "groups"]
+    brokers.source_lost = False
+    brokers.copied = dict(brokers.logs)
+    assert list(rehearsed(brokers, emergency)) == ["fence", "groups", "close"]
+    machine(brokers).run(emergency)
+    assert brokers.fenced
+    assert list(rehearsed(brokers, emergency)) == ["groups"]
+
+
 def test_the_same_command_again_leaves_a_group_that_read_on_and_counts_nothing() -> None:
     brokers = done()
     begun = dict(brokers.committed)
@@ -52,9 +107,7 @@ def test_the_same_command_again_leaves_a_group_that_read_on_and_counts_nothing()
         assert [one["result"] for one in shop["offsets"]] == [MOVED, "there"]
         assert "moved before, and read on since" in markdown(data)
         assert not any("by hand" in line for line in data["next"])
-        lifted = replace(brokers, fenced=False)
-        calls = {one.step: one.calls for one in rehearse(ScriptedWorld(lifted, Kill()), PLANNED)[1]}
-        call, *_ = calls["groups"]
+        call, *_ = rehearsed(brokers, PLANNED)["groups"]
         assert call == "group shop, a.orders-0: moved"
     assert brokers.committed == {**begun, THERE: begun[THERE] + 21}
 

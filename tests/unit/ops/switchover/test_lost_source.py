@@ -54,7 +54,7 @@ def test_the_rehearsal_of_an_emergency_counts_the_wait_for_a_silent_source() -> 
     waits = {}
     for lost in (False, True):
         brokers = Brokers(A_TO_B, source_lost=lost, copied={P0: 50, P1: 20})
-        _, steps = rehearse(ScriptedWorld(brokers, Kill()), emergency)
+        _, steps = rehearse(ScriptedWorld(brokers, Kill()), emergency, JournalEntries())
         waits[lost] = unavailable_s(steps) or 0.0
         assert [one.step for one in steps].count("connect") == lost
     assert waits[True] == pytest.approx(waits[False] + COMMAND_CONNECT_S)

@@ -175,7 +175,7 @@ def test_a_difference_prevents_it_even_if_everything_is_copied() -> None:
 def test_a_rehearsal_counts_the_wait_for_the_proof() -> None:
     def rehearsed(*, proves: bool) -> tuple[float | None, list[str], dict[str, object]]:
         world = ScriptedWorld(Brokers(A_TO_B, proves=proves, copied={P0: 40, P1: 20}), Kill())
-        preflight, steps = rehearse(world, PLANNED)
+        preflight, steps = rehearse(world, PLANNED, JournalEntries())
         (drain,) = [one for one in steps if one.step == "drain"]
         return unavailable_s(steps), list(drain.calls), rehearsal_json(world, preflight, steps, "")
 

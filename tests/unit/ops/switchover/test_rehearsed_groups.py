@@ -20,6 +20,7 @@ from twinlog.model.types import Alias, SourceOffset, TargetOffset, TopicName, To
 from twinlog.ops.switchover import clusters
 from twinlog.ops.switchover.clusters import LiveClusters
 from twinlog.ops.switchover.group_facts import SwitchoverGroups
+from twinlog.ops.switchover.journal import JournalEntries
 from twinlog.ops.switchover.model import FenceMethod, SwitchoverKind, SwitchoverOptions
 from twinlog.ops.switchover.rehearsal import rehearse
 from twinlog.settings.flow import ClientSettings
@@ -57,7 +58,7 @@ def test_a_rehearsal_reads_the_groups_once(monkeypatch: pytest.MonkeyPatch) -> N
         found = LiveClusters(there, back, [Alias("east"), Alias("west")])
         try:
             found.connect(5.0)
-            preflight, steps = rehearse(found, PLANNED)
+            preflight, steps = rehearse(found, PLANNED, JournalEntries())
         finally:
             found.close()
     assert preflight.problems == ()

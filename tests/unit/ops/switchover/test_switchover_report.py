@@ -250,7 +250,7 @@ def test_a_rehearsal_changes_nothing_and_names_each_call() -> None:
     brokers = Brokers(A_TO_B, keeps_names=False)
     brokers.copied = dict(brokers.logs)
     world = ScriptedWorld(brokers, Kill())
-    preflight, steps = rehearse(world, SwitchoverOptions(SwitchoverKind.PLANNED))
+    preflight, steps = rehearse(world, SwitchoverOptions(SwitchoverKind.PLANNED), JournalEntries())
     assert (brokers.fenced, brokers.created, brokers.committed, brokers.records) == (False, set(), {}, [])
     calls = {one.step: one.calls for one in steps}
     assert calls["topics"] == ("create topic orders on b with 2 partitions",)
@@ -258,7 +258,9 @@ def test_a_rehearsal_changes_nothing_and_names_each_call() -> None:
     assert (unavailable_s(steps) or 0) > 1
     place = TopicPartition(TopicName("a.orders"), 0)
     brokers.committed = {place: 1035}
-    calls = {one.step: one.calls for one in rehearse(world, SwitchoverOptions(SwitchoverKind.PLANNED))[1]}
+    calls = {
+        one.step: one.calls for one in rehearse(world, SwitchoverOptions(SwitchoverKind.PLANNED), JournalEntries())[1]
+    }
     assert calls["groups"][0] == (
         "group shop, a.orders-0: ahead; on the target the group continues at 1035, 5 after its position there: it "
         "would skip them, unless it has read them there"

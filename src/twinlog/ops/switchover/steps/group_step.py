@@ -98,17 +98,20 @@ def read_lost_groups(
     return world.groups_by_checkpoints(topics, cut)
 
 
-def sync_groups(context: StepContext) -> Data:
-    """Commit the place of continuation of every source group, and record the result of each."""
+def read_moving_groups(context: StepContext) -> MovedGroups:
+    """The groups of a switchover whose producers are fenced."""
     world, cut = context.world, context.offsets("settle", "cut")
     known = context.done("check").get("groups", ())
     if context.options.kind is SwitchoverKind.EMERGENCY:
-        seen = read_lost_groups(world, context.topics, cut, known)
-    else:
-        there = context.offsets("drain", "there")
-        seen = world.groups(context.topics, cut, there, began(world), known)
+        return read_lost_groups(world, context.topics, cut, known)
+    return world.groups(context.topics, cut, context.offsets("drain", "there"), began(world), known)
+
+
+def sync_groups(context: StepContext) -> Data:
+    """Commit the place of continuation of every source group, and record the result of each."""
+    seen = read_moving_groups(context)
     judged = judge(seen)
-    refused = world.commit_groups([one.offset for one in judged if one.result == COMMITTED])
+    refused = context.world.commit_groups([one.offset for one in judged if one.result == COMMITTED])
     return group_data(seen, judged, refused, (context.entries.done("groups") or {}).get("groups", {}))
 
 
