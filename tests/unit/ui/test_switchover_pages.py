@@ -210,7 +210,8 @@ def test_obstacles_are_shown_and_nothing_changes(browser: Browser, app: ConsoleA
     shown = wait_end(browser, app)
     assert shown["conducted"]["problems"] == ["topic orders lacks a copy", "group shop is unknown"]
     assert "nothing was changed" in shown["conducted"]["trouble"]
-    assert shown["stands"] == "the last switchover a->b is aborted; nothing is under way"
+    assert shown["stands"] == "the last switchover a->b was refused before its begin; nothing is under way"
+    assert shown["report"]["state"] == "refused"
     assert not sources.brokers.fenced
 
 

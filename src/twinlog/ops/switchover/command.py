@@ -250,6 +250,8 @@ def _main(
         raise typer.BadParameter(
             "a statement belongs to a switchover with --report PATH, and is PATH.statement.json", param_hint="--sign"
         )
+    if report is not None and mode == "rehearse":
+        raise typer.BadParameter("a report belongs to a switchover; --dry-run prints its steps", param_hint="--report")
     if report is not None:
         _require_room_for(report, ENDINGS if sign is None else (*ENDINGS, *STATEMENT_ENDINGS))
     key = None if sign is None else read_signing_key(sign)

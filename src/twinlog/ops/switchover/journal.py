@@ -101,6 +101,12 @@ class JournalEntries:
         entry = self.steps.get((step, StepPhase.DONE))
         return None if entry is None else entry.data
 
+    @property
+    def refusals(self) -> list[str]:
+        """The obstacles for which the pre-flight refused the switchover; empty if it began."""
+        refused = self.run is not None and self.run.state is SwitchoverState.ABORTED
+        return list((self.begun("check") or {}).get("problems", ())) if refused else []
+
     def at_ms(self, step: str, phase: StepPhase) -> int | None:
         """When that was."""
         entry = self.steps.get((step, phase))

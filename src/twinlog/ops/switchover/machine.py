@@ -7,7 +7,7 @@ with the same plan, and a finished step is skipped. A single process at a time c
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import TypeVar
@@ -166,9 +166,9 @@ class SwitchoverMachine:
             why = without_id(self._shown)
             self.abort()
             raise TooLongError(f"{error}: {why}" if why else str(error)) from None
-        except NotReadyError:
+        except NotReadyError as error:
             if begun is None or run.name != begun.name:
-                self._end_refused(run, entries)
+                self._end_refused(run, entries, error.problems)
             raise
         except FencedError:
             self._lift_late_fence(run)
@@ -360,19 +360,23 @@ class SwitchoverMachine:
         self._journal.write([] if ended or plan is None else [JournalLine("fence", StepPhase.BEGUN, plan)], run)
         return run
 
-    def _end_refused(self, run: SwitchoverRun, before: JournalEntries) -> None:
-        """Leave no switchover under way after a refused pre-flight: the journal has the ended switchover before it."""
+    def _end_refused(self, run: SwitchoverRun, before: JournalEntries, problems: Sequence[str]) -> None:
+        """Leave no switchover under way after a refused pre-flight: the journal has the ended switchover before it, or
+        else the `problems`."""
         if not unchanged(self._journal.entries):
             return
         # The obstacles are the news, even if the journal is silent now.
         with suppress(ClusterError):
-            if before.run is not None and before.run.state in ENDED:
+            if before.run is not None and before.run.state in ENDED and not before.refusals:
                 begun = JournalLine("check", StepPhase.BEGUN, before.steps.get(("check", StepPhase.BEGUN)))
                 self._journal.write([begun], before.run)
                 # The lines of the switchover before count again.
                 self._journal.read()
             else:
-                self._journal.write([], replace(run, state=SwitchoverState.ABORTED))
+                refused = JournalEntry(self._world.now_ms(), {"problems": list(problems)})
+                self._journal.write(
+                    [JournalLine("check", StepPhase.BEGUN, refused)], replace(run, state=SwitchoverState.ABORTED)
+                )
 
     def _showing(self, run: SwitchoverRun) -> Show:
         seen_ms = self._world.now_ms()

@@ -53,11 +53,11 @@ def report(entries: JournalEntries, actions: SwitchoverActions = _COMMANDS) -> D
     fenced, free = entries.at_ms("fence", StepPhase.BEGUN), entries.at_ms(_LAST, StepPhase.DONE)
     groups = (entries.done("groups") or {}).get("groups", {})
     found: Data = {
-        "run": run.name,
+        "run": None if entries.refusals else run.name,
         "kind": run.options.kind,
         "from": run.ends.source,
         "to": run.ends.target,
-        "state": run.state,
+        "state": "refused" if entries.refusals else run.state,
         "began": _time(run.began_ms),
         "fence": checked.get("fence"),
         "producers_fenced": _time(fenced),
@@ -80,7 +80,7 @@ def report(entries: JournalEntries, actions: SwitchoverActions = _COMMANDS) -> D
         "late": (entries.done("watch") or {}).get("late", {}),
         "tail": (entries.done("rejoin") or {}).get("tail", {}),
     }
-    found["failed"] = failed_parts(entries, run, found["groups"], actions)
+    found["failed"] = entries.refusals or failed_parts(entries, run, found["groups"], actions)
     found["next"] = _next(entries, run, found, actions)
     return found
 
@@ -244,6 +244,8 @@ def _sum(counts: Iterable[int | None]) -> int | None:
 
 def _next(entries: JournalEntries, run: SwitchoverRun, found: Data, actions: SwitchoverActions) -> list[str]:
     source, target = run.ends.source, run.ends.target
+    if entries.refusals:
+        return [*entries.refusals, f"nothing was changed: mend that, and {actions.repeat}"]
     if run.state is SwitchoverState.ABORTING:
         return [f"{actions.undo}: that undoes the rest, until then producers to {source} may be fenced"]
     if run.state is SwitchoverState.ABORTED:

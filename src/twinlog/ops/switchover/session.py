@@ -25,10 +25,10 @@ from twinlog.console.log_options import chosen_log, shows_progress
 from twinlog.errors import FencedError, RefusedError, TwinlogError
 from twinlog.kafka.retry import COMMAND_CONNECT_S
 from twinlog.message_ids import ID, id_first, id_of, told, with_id
-from twinlog.mirror.topics.journal_keys import SwitchoverState
+from twinlog.mirror.topics.journal_keys import StepPhase, SwitchoverState
 from twinlog.model.types import Alias
 from twinlog.ops.switchover.clusters import LiveClusters
-from twinlog.ops.switchover.journal import JournalEntries, SwitchoverRun, TopicJournal, ended_by
+from twinlog.ops.switchover.journal import JournalEntries, JournalEntry, SwitchoverRun, TopicJournal, ended_by
 from twinlog.ops.switchover.lasting_fences import find_unknown_fences, find_unread_fences
 from twinlog.ops.switchover.login_acls import GRANTED_BY
 from twinlog.ops.switchover.machine import ENDED, SwitchoverMachine, only_repeats_groups, unchanged
@@ -63,6 +63,8 @@ def stage(entries: JournalEntries) -> str:
     run = entries.run
     if run is None:
         return "nothing was changed"
+    if entries.refusals:
+        return f"the last switchover {run.ends} was refused before its begin; nothing is under way"
     if run.state in ENDED:
         return f"the last switchover {run.ends} is {run.state}; nothing is under way"
     step = entries.last_begun(ORDER[run.options.kind]) or "none"
@@ -186,13 +188,17 @@ def write_unfinished(
 
     After a refused pre-flight the journal lacks the switchover: `begun` then has the clusters and the options.
     """
-    data = report(JournalEntries(begun) if refused or entries.run is None else entries)
-    again = []
-    if refused or entries.run is None:
-        data |= {"run": None, "state": "refused" if refused else "not begun"}
-        again = ["nothing was changed: mend that, and run the same command again"]
-    data["failed"] = [*lines, *data["failed"]]
-    data["next"] = [*lines, *(again or data["next"])]
+    if refused:
+        # The journal may have the ended switchover before it.
+        problems = JournalEntry(begun.began_ms, {"problems": list(lines)})
+        data = report(JournalEntries(begun, {("check", StepPhase.BEGUN): problems}))
+    elif entries.run is None:
+        again = "nothing was changed: mend that, and run the same command again"
+        data = {**report(JournalEntries(begun)), "run": None, "state": "not begun"}
+        data |= {"failed": list(lines), "next": [*lines, again]}
+    else:
+        data = report(entries)
+        data |= {"failed": [*lines, *data["failed"]], "next": [*lines, *data["next"]]}
     try:
         _write_report(data, path)
     except OSError as error:
@@ -385,7 +391,7 @@ def _act(clusters: LiveClusters, asked: SwitchoverArguments) -> int:
         return print_rehearsal(clusters, options, asked.output)
     if asked.mode == "status":
         entries = read_with_its_end(clusters, journal)
-        print_report(entries, None, asked.output)
+        print_report(entries, asked.report, asked.output)
         stays = print_unknown_fences(clusters, entries)
         return FOUND if stays or entries.run is None else 0
     machine = claim_machine(clusters, show, take_over=asked.take_over)

@@ -192,8 +192,13 @@ def test_a_refused_pre_flight_leaves_no_switchover_under_way() -> None:
     with pytest.raises(NotReadyError):
         machine(brokers).run(PLANNED)
     entries = ScriptedJournal(brokers, Kill()).entries
-    assert stands(entries) == "the last switchover a->b is aborted; nothing is under way"
+    assert stands(entries) == "the last switchover a->b was refused before its begin; nothing is under way"
     assert unchanged(entries)
+    assert entries.refusals == ["no leader"]
+    brokers.problems = ("no disk",)
+    with pytest.raises(NotReadyError):
+        machine(brokers).run(PLANNED)
+    assert ScriptedJournal(brokers, Kill()).entries.refusals == ["no disk"], "the newest obstacles"
     with pytest.raises(UnderWayError, match="nothing is under way"):
         machine(brokers).abort()
     brokers.problems = ()

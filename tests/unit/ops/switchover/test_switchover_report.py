@@ -299,6 +299,14 @@ def test_a_report_that_could_not_be_written_is_refused_before_any_cluster_is_ask
     assert (found.exit_code, "Invalid value for --report" in found.output) == (2, True), found.output
 
 
+def test_a_dry_run_has_no_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("mm2.properties").write_text(FLOWS, "utf-8")
+    words = ["switchover", "mm2.properties", "--from", "a", "--to", "b", "--dry-run", "--report", "handover"]
+    found = CliRunner().invoke(app, words)
+    assert (found.exit_code, "Invalid value for --report" in found.output) == (2, True), found.output
+
+
 @pytest.mark.parametrize("words", [(), ("--report", "handover", "--dry-run"), ("--report", "handover", "--status")])
 def test_a_statement_needs_a_report_and_a_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]

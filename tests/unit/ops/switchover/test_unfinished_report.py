@@ -31,9 +31,9 @@ class Conducted:
         self.path = report
         self.codes: list[int] = []
 
-    def run(self, at_most_s: float = 600.0, near: int = 100) -> dict[str, Any]:
+    def run(self, at_most_s: float = 600.0, near: int = 100, mode: str = "run") -> dict[str, Any]:
         """Run to the end; returns the report of the file."""
-        asked = SwitchoverArguments("run", "planned", None, near, at_most_s, False, "", self.path, DataFormat.TABLE)
+        asked = SwitchoverArguments(mode, "planned", None, near, at_most_s, False, "", self.path, DataFormat.TABLE)
         with pytest.raises(EndedError):
             conduct(asked, self, self, self, ())  # type: ignore[arg-type]
         return self.read()
@@ -83,8 +83,25 @@ def test_a_refused_pre_flight_is_reported(conducted: Conducted) -> None:
     assert (found["state"], found["run"]) == ("refused", None)
     assert found["failed"] == ["no leader", "no copy"]
     assert found["next"] == [*found["failed"], "nothing was changed: mend that, and run the same command again"]
+    # `--status` has the same report, as a file, too.
+    conducted.path.with_name("handover.json").unlink()
+    again = conducted.run(mode="status")
+    assert (conducted.codes, again) == ([1, 0], {**found, "began": again["began"], "steps": again["steps"]})
     conducted.brokers.problems = ()
     assert conducted.run()["state"] == "done"
+    assert conducted.run(mode="status")["state"] == "done"
+
+
+def test_a_refused_switchover_leaves_the_report_of_the_switchover_before_it(conducted: Conducted) -> None:
+    conducted.run()
+    carried = SwitchoverMachine(
+        ScriptedWorld(conducted.brokers, Kill()), ScriptedJournal(conducted.brokers, Kill()), "me 1"
+    )
+    carried.release_fence()
+    conducted.brokers.problems = ("no leader",)
+    found = conducted.run()
+    assert (found["state"], found["failed"]) == ("refused", ["no leader"])
+    assert conducted.run(mode="status")["state"] == "done"
 
 
 def test_a_timeout_is_reported(conducted: Conducted) -> None:
