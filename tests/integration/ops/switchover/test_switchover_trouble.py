@@ -50,7 +50,9 @@ def test_a_flow_that_does_not_run_is_an_obstacle_and_is_waited_for_until_the_tim
         assert "TW-SWITCH-12: no process of flow east->west is in its group, and its positions stayed the same" in text
     assert "nothing was changed" in text
     assert commands.report(commands.home / "stopped")["state"] == "refused"
-    assert "Switchover east -> west: aborted" in commands.run(*there, "--status")
+    status = commands.run(*there, "--status")
+    assert "Switchover east -> west: refused" in status
+    assert "1. no process of flow east->west is in its group" in status
     assert "nothing was changed" in commands.run(*there, "--dry-run", "--emergency")
 
     # A process that copies nothing.
