@@ -101,9 +101,9 @@ class GroupResume:
 
     `committed` is the group's offset on the source. `resumes` is its offset in MirrorMaker 2's copy, committed there or
     in a checkpoint, and `should` the offset of the next record, as `twinlog groups` translates it: the least offset if
-    `certain` is False. Then `repeats` is the most records that the group would read a second time from MirrorMaker 2's
-    offset on. `skips` is the most records that the group would miss: it may have read them on the target. `in_canary`
-    is the next record in the canary's copy by twinlog's exact map.
+    `certain` is False. `repeats` is the most records that the group would read a second time from MirrorMaker 2's
+    offset on, and with `repeats_exact` no maximum. `skips` is the most records that the group would miss: it may have
+    read them on the target. `in_canary` is the next record in the canary's copy by twinlog's exact map.
     """
 
     group: GroupId
@@ -116,6 +116,7 @@ class GroupResume:
     skips: int | None = None
     in_canary: int | None = None
     exact: bool = False
+    repeats_exact: bool = True
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -128,6 +129,7 @@ class GroupResume:
                 "should_be": self.should,
                 "exact": self.certain,
                 "repeats": self.repeats,
+                "repeats_exact": self.repeats_exact,
                 "skips": self.skips,
             },
             "twinlog": {"resumes": self.in_canary, "exact": self.exact},
@@ -212,8 +214,8 @@ class CanaryReport:
             text = "No record was compared: the canary has yet to copy."
         repeats = [one.repeats for one in self.groups if one.repeats is not None]
         if self.groups:
-            certain = all(one.certain for one in self.groups if one.repeats is not None)
-            shown = f"{shown_count(sum(repeats), exact=certain)} {'record' if sum(repeats) == 1 else 'records'}"
+            exact = all(one.repeats_exact for one in self.groups if one.repeats is not None)
+            shown = f"{shown_count(sum(repeats), exact=exact)} {'record' if sum(repeats) == 1 else 'records'}"
             by_mm2 = f"{shown} by MirrorMaker 2's offsets, and " if repeats else ""
             none, some = ("none", "some") if repeats else ("no record", "some records")
             by_map = none if all(one.exact for one in self.groups) else some
@@ -309,7 +311,7 @@ def _resume(one: GroupResume) -> str:
         mm2 = f"MirrorMaker 2 resumes at {one.resumes}, and the right offset is unknown"
     else:
         at_least = "" if one.certain else "at least "
-        repeated = shown_count(one.repeats, exact=one.certain)
+        repeated = shown_count(one.repeats, exact=one.repeats_exact)
         counts = f"{repeated} repeated, {shown_count(one.skips or 0, exact=False)} skipped"
         mm2 = f"MirrorMaker 2 resumes at {one.resumes}, should be {at_least}{one.should}: {counts}"
     if one.in_canary is None:

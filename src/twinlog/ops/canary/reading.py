@@ -322,6 +322,7 @@ class CanaryReader:
             (part.verdict.skips if part.verdict.least_skips else 0) if known else None,
             None if ours is None else ours[0],
             exact=ours is not None and ours[1],
+            repeats_exact=part.verdict.repeats_exact,
         )
 
 
