@@ -81,11 +81,12 @@ def state_found(seen: FlowSnapshot, uncopied: UncopiedRecords | None = None) -> 
     # The finding of a held partition has the reason for its unknown lag.
     unknown = {topic.topic: topic.unknown - topic.held for topic in seen.topics if topic.unknown > topic.held}
     if unknown:
-        text = f"the lag of {counted(sum(unknown.values()), 'partition')} is unknown"
+        count = sum(unknown.values())
+        text = f"the lag of {counted(count, 'partition')} is unknown"
         lines = [f"{topic}: {counted(count, 'partition')}" for topic, count in unknown.items()]
         way = "bring back the brokers that lead them"
         found.append(
-            Finding("lag", Severity.WARNING, AuditPart.LAG, text, way, len(unknown), flow.name, limited(lines))
+            Finding("lag-unknown", Severity.WARNING, AuditPart.LAG, text, way, count, flow.name, limited(lines))
         )
     return found
 

@@ -111,7 +111,7 @@ def _of_gap(flow: FlowSettings, topic: TopicName, places: Sequence[tuple[int, st
     count = sum(missing for missing, _ in places)
     text = (
         f"{counted(count, 'record')} of {topic} {'was' if count == 1 else 'were'} deleted on {flow.source} before the "
-        "copy, and MirrorMaker 2 passed over this gap silently"
+        "copy, and MirrorMaker 2, or a command of an operator, passed over the gap"
     )
     if flow.consumer.isolation_level == "read_committed":
         text += " (or they were in aborted transactions)"

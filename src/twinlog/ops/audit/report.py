@@ -23,6 +23,7 @@ FindingKind = Literal[
     "group-unclear",
     "process",
     "lag",
+    "lag-unknown",
     "topic-absent",
     "topic-outside",
     "group-outside",
@@ -48,7 +49,7 @@ _IDS: Mapping[FindingKind, str] = {
     "group-unclear": "TW-AUDIT-02",
     "group-outside": "TW-AUDIT-03",
     "process": "TW-AUDIT-04",
-    "lag": "TW-ALERT-06",
+    "lag-unknown": "TW-ALERT-06",
     "topic-absent": "TW-AUDIT-09",
     "topic-outside": "TW-AUDIT-05",
     "ignored-key": "TW-FILE-19",
@@ -264,9 +265,16 @@ def verdict_of(findings: Sequence[Finding], not_audited: Sequence[object]) -> st
     unclear = sum(found.kind == "group-unclear" and found.severity is Severity.CRITICAL for found in findings)
     if unclear:
         words.append(f"{counted(unclear, 'consumer group')} {'has' if unclear == 1 else 'have'} to wait")
+    waiting = sum(found.count for found in findings if found.kind == "lag")
     lossy = any(found.severity is Severity.CRITICAL for found in findings)
     if lossy:
+        if waiting:
+            words.append(f"{counted(waiting, 'record')} {'waits' if waiting == 1 else 'wait'} to be copied")
         text = f"A failover today would lose or repeat records: {', '.join(words)}." if words else _BROKEN
+    elif waiting:
+        lost = f"{counted(waiting, 'record')} that {'waits' if waiting == 1 else 'wait'} to be copied"
+        repeats = f"; {', '.join(words)}" if words else ""
+        text = f"A failover at this moment would lose {lost}, and keep every other audited record{repeats}."
     elif words:
         text = f"A failover today would keep every audited record; {', '.join(words)}."
     elif findings:
