@@ -16,6 +16,7 @@ from twinlog.console.flow_files import FlowsOfFile
 from twinlog.errors import RequestError
 from twinlog.mirror.groups.move_facts import MoveFacts
 from twinlog.mirror.groups.safe_move import judge
+from twinlog.mirror.unlisted_topics import HiddenOffsets
 from twinlog.model.held import HeldPartition
 from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.ops.connectors.rest import Access, ConnectRest
@@ -111,6 +112,7 @@ class FakeAnswers:
     topics: Sequence[TopicSnapshot] | Exception = field(default_factory=lambda: (topic("orders"), topic("logs", 1)))
     asked: ControlState = field(default_factory=ControlState)
     groups: Sequence[GroupStatus] | Exception = field(default_factory=lambda: (group("shop"),))
+    hidden: HiddenOffsets | None = None
     checkpoints: Mapping[GroupId, tuple[GroupSyncEvent, ...]] | Exception = field(default_factory=dict)
     history: ReportHistory | Exception = field(
         default_factory=lambda: ReportHistory(TopicName("mm2-twinlog-progress.a.internal"))
@@ -199,7 +201,7 @@ class FakeGroupsReader(GroupsReader):
         self._answers = answers
 
     def read(self, wanted: Sequence[str] = (), *, most_repeats: int = 0) -> GroupsSnapshot:
-        return GroupsSnapshot(FLOW, NOW, tuple(_given(self._answers.groups)))
+        return GroupsSnapshot(FLOW, NOW, tuple(_given(self._answers.groups)), hidden=self._answers.hidden)
 
     def close(self) -> None:
         pass

@@ -25,7 +25,8 @@ from tests.unit.ui.fakes import (
     snapshot,
 )
 from twinlog.errors import ClusterError
-from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicPartition
+from twinlog.mirror.unlisted_topics import HiddenOffsets
+from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.ops.switchover.clusters import LiveClusters
 from twinlog.ops.switchover.model import MovedGroups, MovedTopic, Preflight, SwitchoverOptions
 from twinlog.ui.app import ConsoleApp
@@ -80,6 +81,13 @@ def test_silent_groups_are_a_part_of_the_page(browser: Browser, sources: FakeSou
     sources.only.groups = ClusterError("cluster b: no broker answers")
     assert "no broker answers" in browser.get("/ui/groups").text
     assert browser.get("/ui/group?flow=a-%3Eb&group=shop").status == 502
+
+
+def test_offsets_that_the_source_hides_are_no_green_check_of_groups(browser: Browser, sources: FakeSources) -> None:
+    sources.only.hidden = HiddenOffsets((TopicName("orders"),), "cluster a: User:x lacks DESCRIBE on topic orders")
+    checks = {one["check"]: one for one in browser.json(READY)["checks"]}
+    assert not checks["Consumer groups"]["good"]
+    assert "the source hides the offsets of groups in topic orders" in checks["Consumer groups"]["evidence"]
 
 
 def test_the_answer_is_that_of_the_rehearsal(browser: Browser, sources: FakeSources) -> None:

@@ -71,6 +71,14 @@ def test_what_needs_attention_comes_first_with_its_id_and_the_way_out(browser: B
     assert "Way out:</b> accept the gap" in text
 
 
+def test_partitions_of_unknown_lag_stand_beside_the_lag(browser: Browser, sources: FakeSources) -> None:
+    sources.only.flow = snapshot(replace(REPORTED, lag=0, lag_bytes=0, oldest_ms=None, unknown=2, eta_s=None))
+    text = browser.get("/ui/flow?flow=a-%3Eb").text
+    assert "<dd>0 records, of 2 partitions unknown, 0 B, oldest record ?" in text
+    assert "<dt>Time to catch up</dt><dd>?</dd>" in text
+    assert "lag 0 + 2 unknown" in browser.get("/ui/").text
+
+
 def test_a_silent_cluster_is_a_part_of_the_page(browser: Browser, sources: FakeSources) -> None:
     sources.only.flow = ClusterError("cluster b: no broker answers")
     answer = browser.get("/ui/")

@@ -7,7 +7,6 @@ verdict; `ops.groups.reader` reads the clusters. MirrorMaker 2 lacks a judgement
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
@@ -136,12 +135,6 @@ def judge(facts: MoveFacts, *, most_repeats: int = 0) -> MoveVerdict:
         text = "the group has committed an offset older than any that can be translated"
         return MoveVerdict((*in_use, Reason(Obstacle.NOT_TRANSLATED, text)), None, None)
     return _compared(facts, true, exact, in_use, most_repeats)
-
-
-def group_is_safe(verdicts: Iterable[MoveVerdict]) -> bool:
-    """Return whether a group may move, by the verdicts on all its partitions; a group needs at least one verdict."""
-    found = list(verdicts)
-    return bool(found) and all(verdict.safe for verdict in found)
 
 
 def _behind(facts: MoveFacts, committed: SourceOffset) -> Reason | None:

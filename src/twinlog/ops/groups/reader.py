@@ -17,7 +17,7 @@ from twinlog.message_ids import told
 from twinlog.mirror.groups.followed_groups import group_refusal
 from twinlog.mirror.groups.group_moves import GroupMoves, GroupMovesReader, GroupReturnsReader
 from twinlog.mirror.groups.move_facts import MoveFacts
-from twinlog.mirror.groups.safe_move import MoveVerdict, Obstacle, Reason, group_is_safe, judge
+from twinlog.mirror.groups.safe_move import MoveVerdict, Obstacle, Reason, judge
 from twinlog.mirror.offsets.map_store import MapStore
 from twinlog.mirror.offsets.position_store import PositionsOfAll
 from twinlog.mirror.records import Checkpoint, decode_checkpoint
@@ -92,15 +92,16 @@ class GroupStatus:
 
     @property
     def safe(self) -> bool:
-        """Whether the group may move now."""
-        return group_is_safe(part.verdict for part in self.partitions)
+        """Whether the group may move now; it may have moved in a part of its partitions. A group is either `safe`,
+        `moved`, or has to wait."""
+        return self.done and not self.moved
 
     @property
     def moved(self) -> bool:
         """Whether its members are on the target already, or were there after a switchover; its positions in copies from
         the target need no move of their own."""
-        own = [part for part in self.partitions if not part.facts.left_to_switchover]
-        return self.done and bool(own) and all(part.verdict.moved for part in own)
+        own = [part for part in self.partitions if not part.facts.left_to_switchover] or self.partitions
+        return self.done and all(part.verdict.moved for part in own)
 
     @property
     def done(self) -> bool:

@@ -11,6 +11,7 @@ from starlette.routing import Route
 
 from twinlog.errors import RequestError
 from twinlog.model.amounts import counted
+from twinlog.ops.groups.command import missing as missing_groups
 from twinlog.ops.groups.command import summary
 from twinlog.ops.status.flow import FlowSnapshot
 from twinlog.ops.status.state import FlowCondition
@@ -26,6 +27,7 @@ from twinlog.ui.site import ConsoleSite
 from twinlog.ui.visits import Visit, page_routes
 
 _PROOF = "Proof of equality"
+_GROUPS = "Consumer groups"
 YES, NO, UNKNOWN = "yes", "no", "unknown"
 MOST_CALLS = 20
 
@@ -133,13 +135,20 @@ def _checks(flow: LiveFlow, *, follows: bool) -> list[dict[str, Any]]:
         beats = "none yet" if beat is None else f"the last is {beat:.0f} s old"
         found.append(_check("Heartbeats", seen.facts.beats, beats, at_ms))
     if follows:
-        groups = flow.groups.reading
-        if groups.value is None:
-            found.append(_check("Consumer groups", None, groups.trouble or "they are being read", None))
-        else:
-            safe = all(one.done for one in groups.value.groups) and groups.value.source_trouble is None
-            found.append(_check("Consumer groups", safe, summary(groups.value), groups.at_ms))
+        found.append(_groups_check(flow))
     return found
+
+
+def _groups_check(flow: LiveFlow) -> dict[str, Any]:
+    """The check of all groups; groups that the source leaves out of its answer may have to wait."""
+    reading = flow.groups.reading
+    seen = reading.value
+    if seen is None:
+        return _check(_GROUPS, None, reading.trouble or "they are being read", None)
+    safe = all(one.done for one in seen.groups) and seen.source_trouble is None
+    if safe and (seen.unlisted or seen.hidden is not None):
+        return _check(_GROUPS, False, missing_groups(seen), reading.at_ms)
+    return _check(_GROUPS, safe, summary(seen), reading.at_ms)
 
 
 def _proof_checks(flow: LiveFlow, seen: FlowSnapshot, at_ms: int | None) -> list[dict[str, Any]]:

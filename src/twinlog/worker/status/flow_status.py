@@ -364,7 +364,7 @@ class FlowStatus:
                 lag_age_s=age_s,
                 unknown=unknown,
                 latency_ms=recent.latency_ms,
-                eta_s=self._eta(now, lag, rate),
+                eta_s=None if unknown else self._eta(now, lag, rate),
                 copiers=sum(now - one.heard_at < WINDOW_S and one.gone_at is None for one in self._holders.values()),
                 trouble=self._first_trouble() or next(iter(self._troubles.values()), None),
             )

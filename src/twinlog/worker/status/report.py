@@ -162,8 +162,9 @@ class DriverReport:
 
     `state` and `detail` are as in the live table. Sums are over all topics. `topics` begins with topics that have a lag
     or trouble; `more_topics` topics are omitted for lack of room. `lag` is -1 while it is unknown for all partitions,
-    and at most `lag_age_s` seconds old. `eta_s` is None while the lag grows. `last_error` was at `last_error_ms`,
-    and is over since `last_error_over_ms`, None for an error that lasts and for an event.
+    and at most `lag_age_s` seconds old. `eta_s` is None while the lag grows, or is unknown for a partition.
+    `last_error` was at `last_error_ms`, and is over since `last_error_over_ms`, None for an error that lasts and for an
+    event.
     `records` and `bytes` are counted since `counts_since_ms`, also if another process ran the flow in between. A
     transform has `dropped` records and was skipped for the `failed` records, since this process runs the flow. `held`
     counts the held partitions, `held_by_reason` the partitions for each reason; `held_partitions` are the first of them

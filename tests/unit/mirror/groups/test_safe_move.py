@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from twinlog.mirror.groups.move_facts import GroupMove, MoveFacts
-from twinlog.mirror.groups.safe_move import MoveVerdict, Obstacle, group_is_safe, judge
+from twinlog.mirror.groups.safe_move import MoveVerdict, Obstacle, judge
 from twinlog.model.types import TopicPartition
 
 HERE, THERE = TopicPartition("orders", 3), TopicPartition("east.orders", 3)
@@ -305,9 +305,3 @@ def test_an_empty_partition_is_copied() -> None:
 
 def test_a_topic_that_came_from_the_target_is_not_copied_by_this_flow() -> None:
     assert of(from_target=True, copied=None).safe
-
-
-def test_a_group_may_move_when_every_partition_may() -> None:
-    assert group_is_safe([judge(STANDS), judge(STANDS)])
-    assert not group_is_safe([judge(STANDS), of(copied=1)])
-    assert not group_is_safe([])

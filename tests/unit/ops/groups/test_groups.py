@@ -19,8 +19,9 @@ from tests.unit.worker.test_driver_report import SETTINGS
 from twinlog.cli.main import app
 from twinlog.errors import ClusterError, RefusedError, TwinlogError
 from twinlog.kafka.admin.cluster import ClusterAdmin
-from twinlog.mirror.groups.move_facts import MoveFacts
+from twinlog.mirror.groups.move_facts import GroupMove, MoveFacts
 from twinlog.mirror.groups.safe_move import judge
+from twinlog.model.types import SourceOffset, TargetOffset
 from twinlog.ops.groups import reader as groups
 from twinlog.ops.groups.command import flow_json, lines, missing, summary, wait_until_done
 from twinlog.ops.groups.reader import GroupPartitionStatus, GroupsSnapshot, GroupStatus, followers
@@ -59,6 +60,20 @@ def test_somebody_who_has_to_act_is_told_for_which_group() -> None:
         "a->b: 1 of 2 groups may move now; 1 may not: target-ahead; an operator has to act for ahead"
     )
     assert "all groups that it follows" in summary(seen())
+
+
+def test_each_group_is_in_a_single_clause_of_the_sum() -> None:
+    """A switchover may have moved a group in a part of its partitions: it may move, or has to wait."""
+    there = replace(STANDS, move=GroupMove(SourceOffset(100), TargetOffset(70)))
+    assert judge(there).moved
+    partly = group("partly", there, STANDS)
+    copies = group("copies", replace(STANDS, active_on_target=True, left_to_switchover=True))
+    every = (SAFE, LATE, AHEAD, MOVED, partly, copies, group("late-partly", there, LATE.partitions[1].facts))
+    for one in (*every, group("gone")):
+        assert [one.safe, one.moved, not one.done].count(True) == 1, one.group
+    assert summary(seen(AHEAD, partly)).startswith("a->b: 1 of 2 groups may move now; 1 may not: target-ahead;")
+    assert summary(seen(copies)) == "a->b: 0 of 1 group may move now, 1 has moved"
+    assert flow_json(seen(partly))["groups"][0]["safe"]
 
 
 def test_a_group_that_the_source_has_forgotten_may_not_move() -> None:

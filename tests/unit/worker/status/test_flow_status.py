@@ -153,6 +153,14 @@ def test_a_lag_that_grows_has_no_end() -> None:
     assert etas([10_000 + 100 * step for step in range(20)], records=1000)[1:] == [None] * 19
 
 
+def test_the_end_of_a_lag_that_is_unknown_for_a_partition_is_unknown() -> None:
+    status = FlowStatus(Clock())
+    status.add_report(report(progress(ORDERS, 0, 0)))
+    assert status.summary().eta_s == 0.0
+    status.add_report(report(progress(ORDERS, 0, 0), progress(OLD, 0, -1)))
+    assert (status.summary().lag, status.summary().unknown, status.summary().eta_s) == (0, 1, None)
+
+
 def test_records_on_their_way_arrive_at_the_rate_of_copying_however_many_they_are_just_now() -> None:
     lags = [300, 700, 100, 900, 500] * 6
     found = etas(lags, records=1000)[6:]
