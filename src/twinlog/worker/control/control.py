@@ -12,7 +12,8 @@ import logging
 import os
 import socket
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from twinlog.clock import wall_ms
 from twinlog.errors import ClusterError, RefusedError
@@ -21,12 +22,13 @@ from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.lease.fencing import TransactionalIds
 from twinlog.lease.leases import Leases
 from twinlog.log_once import LogOnce
-from twinlog.message_ids import with_id
+from twinlog.message_ids import told, with_id
 from twinlog.mirror.offsets.map_store import MapStore
 from twinlog.mirror.offsets.position_store import PositionStore
+from twinlog.mirror.offsets.positions import Position
 from twinlog.model.amounts import counted, shown_age
 from twinlog.model.topics import listed
-from twinlog.model.types import TopicPartition
+from twinlog.model.types import TopicName, TopicPartition
 from twinlog.settings.flow import FlowSettings
 from twinlog.worker.control.deciding import UNREPORTED
 from twinlog.worker.control.journal import ControlJournal
@@ -188,14 +190,15 @@ class TopicControl:
             raise
         self._awaiting = frozenset()
         now = self._clock.monotonic()
+        if now >= self._forget_at:
+            self._journal.forget_old()
+            self._forget_at = now + FORGET_S
+        now = self._clock.monotonic()
         if self._paused and now >= self._lag_at:
             self._look_how_far()
             self._lag_at = now + LAG_REST * (self._clock.monotonic() - now)
         if pending:
             self._changed()
-        if now >= self._forget_at:
-            self._journal.forget_old()
-            self._forget_at = now + FORGET_S
 
     def _read(self) -> None:
         """Read the commands; a control topic that is hidden from the login counts as empty."""
@@ -349,17 +352,47 @@ class TopicControl:
             self._paused = paused
 
     def _look_how_far(self) -> None:
-        """Read the lag of paused partitions; a failed read leaves the lag unknown. Raises ClusterError."""
+        """Read the lag of paused partitions; a failed read leaves the lag unknown. Raises ClusterError.
+
+        A missing right on a topic leaves the lag of its partitions unknown, and is logged once.
+        """
         paused = self._paused
-        committed = self._settings.consumer.isolation_level == "read_committed"
+        lags: dict[TopicPartition, int] = {}
         try:
             stored = self._positions.read(paused)
-            ends = self._source.offsets(paused, latest=True, read_committed=committed)
-            starts = self._source.offsets([part for part in paused if part not in stored], latest=False)
-        except ClusterError:
-            self._status.paused.set_lags({})
-            raise
+            try:
+                lags = self._lags(paused, stored)
+            except RefusedError:
+                by_topic: dict[TopicName, list[TopicPartition]] = defaultdict(list)
+                for part in paused:
+                    by_topic[part.topic].append(part)
+                for topic, parts in by_topic.items():
+                    lags |= self._lags_of_topic(topic, parts, stored)
+        finally:
+            self._status.paused.set_lags(lags)
+
+    def _lags_of_topic(
+        self, topic: TopicName, parts: Sequence[TopicPartition], stored: Mapping[TopicPartition, Position]
+    ) -> dict[TopicPartition, int]:
+        try:
+            found = self._lags(parts, stored)
+        except RefusedError as error:
+            if self._logged.is_due(("lag", topic)):
+                text = f"{self._settings.name}: the lag of paused partitions of {topic} is unknown: {told(error)}"
+                log.warning("%s", with_id(text, "TW-RIGHT-02"))
+            return {}
+        self._logged.end_condition(("lag", topic))
+        return found
+
+    def _lags(
+        self, parts: Collection[TopicPartition], stored: Mapping[TopicPartition, Position]
+    ) -> dict[TopicPartition, int]:
+        """The records to copy of these partitions; a partition without a leader is left out.
+
+        Raises ClusterError, and RefusedError if a right on one of the topics is missing.
+        """
+        committed = self._settings.consumer.isolation_level == "read_committed"
+        ends = self._source.offsets(parts, latest=True, read_committed=committed)
+        starts = self._source.offsets([part for part in parts if part not in stored], latest=False)
         begins = starts | {part: position.next_source for part, position in stored.items()}
-        self._status.paused.set_lags(
-            {part: max(0, ends[part] - begins[part]) for part in paused if part in ends and part in begins}
-        )
+        return {part: max(0, ends[part] - begins[part]) for part in parts if part in ends and part in begins}

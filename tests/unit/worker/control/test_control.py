@@ -19,7 +19,7 @@ from twinlog.kafka.protocol.error_codes import Code
 from twinlog.mirror.offsets.positions import Writer
 from twinlog.mirror.offsets.segments import SegmentWriter, segments_topic
 from twinlog.model.held import HeldPartition
-from twinlog.model.types import SourceOffset, TargetOffset
+from twinlog.model.types import SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.worker.control import control as module
 from twinlog.worker.control.control import REPEATED_S
 from twinlog.worker.control.journal import KEEP_S, MOST_OVER, ControlJournal
@@ -81,10 +81,10 @@ def test_the_lag_of_a_paused_partition_is_unknown_while_its_end_is_hidden(here: 
     process.control.run_commands()
     assert process.status.paused.lag == 0
     clock.sleep(module.EVERY_S)
-    here.source.codes(LIST_OFFSETS, TOPIC, Code.TOPIC_AUTHORIZATION_FAILED, partition=1)
-    with pytest.raises(RefusedError):
-        process.control.run_commands()
+    here.source.codes(LIST_OFFSETS, TOPIC, *[Code.TOPIC_AUTHORIZATION_FAILED] * 2, partition=1)
+    process.control.run_commands()
     assert process.status.paused.lag is None
+    clock.sleep(module.EVERY_S)
     process.control.run_commands()
     assert process.status.paused.lag == 0
     clock.sleep(module.EVERY_S)
@@ -93,6 +93,30 @@ def test_the_lag_of_a_paused_partition_is_unknown_while_its_end_is_hidden(here: 
     with pytest.raises(ClusterError):
         process.control.run_commands()
     assert process.status.paused.lag is None
+
+
+def test_a_missing_right_on_a_paused_topic_delays_neither_other_lags_nor_the_end_of_old_commands(
+    here: Scene, caplog: pytest.LogCaptureFixture
+) -> None:
+    process, clock = here.process(), here.connect().clock
+    other = TopicPartition(TopicName("u"), 0)
+    here.source.create("u")
+    here.source.write("u", b"1", b"2", b"3")
+    process.control.plan({**here.remote, other: TopicPartition(TopicName("east.u"), 0)})
+    here.ask(TopicVerb.PAUSE, "t", partitions=(1,))
+    here.ask(TopicVerb.PAUSE, "u", name="c2")
+    here.ask(TopicVerb.PAUSE, "u", name="c3")
+    process.control.run_commands()
+    here.source.codes(LIST_OFFSETS, TOPIC, *[Code.TOPIC_AUTHORIZATION_FAILED] * 50, partition=1)
+    for _ in range(3):
+        clock.sleep(KEEP_S)
+        process.control.run_commands()
+    lags = {one.topic: one.lag for one in process.status.paused.topics()}
+    assert lags == {"t": None, "u": 3}
+    assert here.journal.read().outcomes == ()
+    warned = [one.getMessage() for one in caplog.records if "the lag of paused partitions" in one.getMessage()]
+    assert len(warned) == 1, "the right is missing for long, and the log names it once"
+    assert warned[0].startswith("TW-RIGHT-02: east->west: the lag of paused partitions of t is unknown: ")
 
 
 @pytest.mark.parametrize("verb", [TopicVerb.PAUSE, TopicVerb.RESUME])
