@@ -1,11 +1,13 @@
-"""Source topics of a flow that the list of all topics lacks: hidden from the login, deleted, or yet to come.
+"""Topics of a flow that the list of all topics lacks: hidden from the login, deleted, or yet to come.
 
 Brokers leave a topic without DESCRIBE out of that list (Kafka class KafkaApis).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping
+import uuid
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from twinlog.kafka.admin.cluster import ClusterAdmin
@@ -63,7 +65,7 @@ def find_hidden_copied(
 
 @dataclass(frozen=True, slots=True)
 class HiddenOffsets:
-    """Source topics whose committed offsets brokers leave out of each answer, and the missing right in words.
+    """Topics whose committed offsets brokers leave out of each answer, and the missing right in words.
 
     Brokers answer with the offsets in topics that the login may describe (Kafka class KafkaApis).
     """
@@ -83,10 +85,36 @@ def find_hidden_offsets(
 
     Parameters and errors are as for `find_hidden_copied`.
     """
-    hidden = find_hidden_copied(source, topology, positions, seen, there)
+    return _offsets_in(source, find_hidden_copied(source, topology, positions, seen, there))
+
+
+def find_hidden_back(
+    target: ClusterAdmin,
+    topology: Topology,
+    positions: Mapping[TopicPartition, Position],
+    seen: Container[TopicName],
+) -> HiddenOffsets | None:
+    """The flow's remote topics whose committed offsets the target hides from the login; None if the login sees all.
+
+    The flow has stored `positions` of their originals, with ids of the remote topics, or the file spells the originals
+    out. `seen` are the topics of the target. Raises ClusterError.
+    """
+    spelled = frozenset(absent_topics(topology, ()))
+    found: dict[TopicName, Topic] = {}
+    for part, position in positions.items():
+        name = TopicName(position.remote_topic or topology.remote_name(part.topic))
+        topic_id = None
+        with suppress(ValueError):
+            topic_id = uuid.UUID(position.remote_topic_id) if position.remote_topic_id else None
+        if name not in seen and (topic_id is not None or part.topic in spelled):
+            found[name] = Topic(name, 0, topic_id)
+    return _offsets_in(target, sorted(find_hidden(target, found.values())))
+
+
+def _offsets_in(cluster: ClusterAdmin, hidden: Sequence[TopicName]) -> HiddenOffsets | None:
     if not hidden:
         return None
-    error = source.client.lacks("DESCRIBE", f"topic {listed(hidden)}", "reading the offsets of groups")
+    error = cluster.client.lacks("DESCRIBE", f"topic {listed(hidden)}", "reading the offsets of groups")
     return HiddenOffsets(tuple(hidden), str(error))
 
 

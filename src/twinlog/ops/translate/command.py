@@ -112,8 +112,8 @@ def translate(
     if not rows:
         print_error(f"TW-GROUP-09: {', '.join(group or ())}: no committed offset in {', '.join(topic or ())}")
     if hidden is not None and (not topic or not set(topic).isdisjoint(hidden.topics)):
-        names = listed(hidden.topics)
-        print_error(f"TW-RIGHT-02: the source hides the offsets of groups in topic {names}: {hidden.right}")
+        names, here = listed(hidden.topics), "target" if back else "source"
+        print_error(f"TW-RIGHT-02: the {here} hides the offsets of groups in topic {names}: {hidden.right}")
         raise typer.Exit(UNREACHABLE)
     if not rows or any(row["to"] is None for row in rows):
         raise typer.Exit(FOUND)

@@ -20,7 +20,7 @@ from twinlog.mirror.offsets.map_store import MapStore
 from twinlog.mirror.offsets.position_store import PositionStore
 from twinlog.mirror.offsets.translator import Translation, Translator
 from twinlog.mirror.topology.topology import topology_of
-from twinlog.mirror.unlisted_topics import HiddenOffsets, find_hidden_offsets
+from twinlog.mirror.unlisted_topics import HiddenOffsets, find_hidden_back, find_hidden_offsets
 from twinlog.model.groups import CommittedOffset
 from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.ops.status.readers import ClustersReader, ask_twice, read_offsets
@@ -72,7 +72,7 @@ class Lookup(ClustersReader):
         self._originals: set[TopicName] = set()
         """Topics of the source that are copies from the target."""
         self.hidden: HiddenOffsets | None = None
-        """After `group`: the copied topics whose offsets the source hides; unknown on the way back."""
+        """After `group`: the copied topics whose offsets the source hides; with `back` the copies, and the target."""
         here, there = (self._target, self._source) if back else (self._source, self._target)
         self._ways = GroupOffsetTranslator(settings, self._source, self._target, self._translator, reverse)
         ways = (self._ways.reverse, settings) if back else (settings, self._ways.reverse)
@@ -90,10 +90,10 @@ class Lookup(ClustersReader):
         found, silent = ask_twice(self._here, lambda: read_offsets(self._here, [group]))
         if silent:
             raise ClusterError(f"cluster {self._here.alias}: {silent[group]}; {self._way_out(group)}")
+        ask_twice(self._target, self._learn)
         if not self._back:
-            ask_twice(self._target, self._learn)
             self._learn_back({where.topic for where in found.get(group, {})})
-            self.hidden = ask_twice(self._source, self._find_hidden)
+        self.hidden = ask_twice(self._here, self._find_hidden)
         if not found.get(group):
             if self.hidden is not None:
                 text = f"cluster {self._here.alias}: group {group} lacks visible offsets; {self.hidden.right}"
@@ -102,16 +102,16 @@ class Lookup(ClustersReader):
             close = get_close_matches(group, known, n=3)
             hint = f"; did you mean {' or '.join(close)}?" if close else ""
             raise GroupGoneError(f"cluster {self._here.alias}: group {group} lacks committed offsets{hint}")
-        if self._back:
-            ask_twice(self._target, self._learn)
         return self._prove(
             [self._translated(partition, committed.offset) for partition, committed in sorted(found[group].items())],
             group,
         )
 
     def _find_hidden(self) -> HiddenOffsets | None:
-        seen = self._source.topics()
-        return find_hidden_offsets(self._source, self._topology, self._maps.positions(), seen, self._target.topics)
+        seen, positions = self._here.topics(), self._maps.positions()
+        if self._back:
+            return find_hidden_back(self._target, self._topology, positions, seen)
+        return find_hidden_offsets(self._source, self._topology, positions, seen, self._target.topics)
 
     def _way_out(self, group: GroupId) -> str:
         """Name the places with the offsets of a group whose cluster fails to answer."""
