@@ -134,6 +134,8 @@ RETRIES = {
     "copier/partition/routes.py:Routes._have_it_fail": "ends with the unit",
     "copier/partition/routes.py:Routes._make_ready": "ends with the unit",
     "copier/partition/routes.py:Routes._send_again": "ends with the routes",
+    "copier/proof/open_before.py:OpenBefore._find_committed": "ends with the transactions",
+    "copier/proof/open_before.py:OpenBefore._find_open": "ends with the proof",
     "copier/recovery.py:Recovery._check": "waits for the partition's rest before each try",
     "copier/recovery.py:Recovery._copy_again": "ends with the partition",
     "copier/recovery.py:Recovery._resolve_until": "ends with the partition",

@@ -150,6 +150,7 @@ class PartitionStarter:
         for grant in self._still(found):
             life = self.remove_waiting(grant.source)
             assert life is not None
+            life.note_opened(resolved.opened.get(grant.source, {}))
             begun[life] = stored[grant.source]
         self._begun(begun)
         return bool(begun)

@@ -74,6 +74,7 @@ class CopierProofs:
             markers=transactional or settings.keeps_offsets(source.topic),
             reports=settings.held_policy("difference", source.topic) == "report",
             difference=life.difference,
+            opened=life.opened,
         )
         self._call_prover(lambda prover: prover.add_partition(source, proof))
         return proof

@@ -6,8 +6,9 @@ import random
 import struct
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
+from typing import Any
 
 import google_crc32c
 import pytest
@@ -17,12 +18,16 @@ from harness.consume import consume
 from harness.produce import numbered, produce
 from harness.topics import delete_records, offsets
 from harness.wait import wait_for
+from tests.integration.copier.test_copy_transactions import Transaction
 from tests.integration.copying import CopyFlow, RunningCopier
 from tests.integration.records import lively
 from tests.integration.segments import CODECS, stored_batches
+from twinlog.copier.proof import open_before
 from twinlog.copier.proof.comparing import ProofDifference
 from twinlog.copier.proof.notes import PartitionProof
 from twinlog.errors import DifferenceError
+from twinlog.kafka.admin.partition_states import open_transactions
+from twinlog.kafka.client import ClusterClient
 from twinlog.model.types import TopicPartition
 
 FOUND_S = 10.0
@@ -193,6 +198,58 @@ def test_a_foreign_record_holds_its_partition_alone(
     running.release()
     assert running.heard.held == []
     assert len(consume(copy_flow.target, remote)) == 61
+
+
+def test_a_foreign_transaction_that_is_open_at_the_begin_is_found_once_it_is_committed(
+    copy_flow: CopyFlow, topic_name: str
+) -> None:
+    remote = copy_flow.create(topic_name)
+    running = copy_flow.start(topic_name, proof=True)
+    produce(copy_flow.source, topic_name, numbered(30))
+    wait_proven(copy_flow, running, topic_name)
+    running.release()
+    foreign = Transaction(copy_flow.target, remote, topic_name)
+    foreign.write("foreign")
+    running = copy_flow.start(topic_name, proof=True)
+    produce(copy_flow.source, topic_name, numbered(30, start=30))
+    running.wait_for_position(topic_name, 60)
+    assert running.heard.held == []
+    foreign.commit()
+    held = running.wait_for_held()
+    assert (held.reason, held.message_id) == ("difference", "TW-PROOF-01")
+    assert f"{remote}-0 differs: at offset 30 it has a record of another program" in held.text
+    running.release()
+
+
+def test_a_foreign_transaction_that_began_under_an_earlier_copier_is_found(
+    copy_flow: CopyFlow, topic_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = threading.Event()
+
+    async def ask(client: ClusterClient, partitions: Sequence[TopicPartition]) -> Any:
+        found = await open_transactions(client, partitions)
+        known.set()
+        return found
+
+    monkeypatch.setattr(open_before, "open_transactions", ask)
+    remote = copy_flow.create(topic_name)
+    running = copy_flow.start(topic_name, proof=True)
+    produce(copy_flow.source, topic_name, numbered(30))
+    wait_proven(copy_flow, running, topic_name)
+    foreign = Transaction(copy_flow.target, remote, topic_name)
+    foreign.write("foreign")
+    produce(copy_flow.source, topic_name, numbered(30, start=30))
+    running.wait_for_position(topic_name, 60)
+    running.release()
+    running = copy_flow.start(topic_name, proof=True)
+    produce(copy_flow.source, topic_name, numbered(30, start=60))
+    running.wait_for_position(topic_name, 90)
+    assert known.wait(FOUND_S)
+    foreign.commit()
+    held = running.wait_for_held()
+    assert (held.reason, held.message_id) == ("difference", "TW-PROOF-01")
+    assert f"{remote}-0 differs: at offset 30 it has a record of another program" in held.text
+    running.release()
 
 
 def edit(flow: CopyFlow, topic: str, number: int, chance: random.Random, *, mend: bool, partition: int = 0) -> int:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
 
 from twinlog.errors import DifferenceError, TwinlogError
 from twinlog.lease.messages import Grant
-from twinlog.model.types import SourceOffset, TopicPartition
+from twinlog.model.types import SourceOffset, TargetOffset, TopicPartition
 
 
 class PartitionPhase(Enum):
@@ -47,16 +48,18 @@ _NEXT = {
 class PartitionLife:
     """The phase of a granted partition, and the final `error` of the partition, if it has failed.
 
-    `difference` was found before the partition begins, and reported; None without a difference.
+    `difference` was found before the partition begins, and reported; None without a difference. `opened` has the first
+    offset of each foreign transaction that was open on the target then, by producer id.
     """
 
-    __slots__ = ("difference", "error", "grant", "phase")
+    __slots__ = ("difference", "error", "grant", "opened", "phase")
 
     def __init__(self, grant: Grant) -> None:
         self.grant = grant
         self.phase = PartitionPhase.BEGINNING
         self.error: TwinlogError | None = None
         self.difference: DifferenceError | None = None
+        self.opened: Mapping[int, TargetOffset] = {}
 
     @property
     def source(self) -> TopicPartition:
@@ -79,6 +82,10 @@ class PartitionLife:
     def note_difference(self, error: DifferenceError) -> None:
         """Note a difference that was reported before the partition begins."""
         self.difference = error
+
+    def note_opened(self, opened: Mapping[int, TargetOffset]) -> None:
+        """Note the foreign transactions that are open on the target before the partition begins."""
+        self.opened = opened
 
     def enter_phase(self, phase: PartitionPhase) -> None:
         """Change to the next phase; the present phase may be repeated. Raises AssertionError for any other change."""

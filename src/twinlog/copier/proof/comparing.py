@@ -69,6 +69,14 @@ class RemoteBatch(NamedTuple):
     at: float
 
 
+class ReadableLog(NamedTuple):
+    """The first offset of a log, the end of its readable records, and the end of all its records."""
+
+    start: TargetOffset
+    stable_end: TargetOffset
+    end: TargetOffset
+
+
 class LogPart(NamedTuple):
     """The visible batches of an answer, and the offset to read next; `unreadable` at an impossible header."""
 
@@ -161,6 +169,8 @@ class ProofCursor:
         self.note: Note | None = None
         self.suspended = False
         self.ended = False
+        self.looked_back = False
+        """Whether an answer has told of open transactions before the begin of the proof."""
         self.at_end = False
         """Whether the last answer ended at the end of the readable log: only then a batch may be missing."""
         self.rewritten = False
@@ -260,13 +270,7 @@ class ProofCursor:
 
     def pass_difference(self, difference: ProofDifference, note: Note | None, surplus: RemoteBatch | None) -> None:
         """Continue after a difference: a note, or a surplus batch."""
-        before = self.proof.proven
-        proven = before._replace(
-            differences=before.differences + 1,
-            difference_kind=difference.kind,
-            difference_source=difference.source_offset,
-            difference_target=difference.target_offset,
-        )
+        proven = self._with(difference)
         if surplus is None:
             assert note is not None
             # Of a folded row only the first difference is known.
@@ -275,6 +279,19 @@ class ProofCursor:
             return
         self.proof.set_proven(self.proof.begin_range(proven, proven.source, surplus.end))
         self.drop_surplus(surplus)
+
+    def count_earlier(self, difference: ProofDifference) -> None:
+        """Count a difference before the begin of the proof: it leaves the proven range as it is."""
+        self.proof.set_proven(self._with(difference))
+
+    def _with(self, difference: ProofDifference) -> Proven:
+        before = self.proof.proven
+        return before._replace(
+            differences=before.differences + 1,
+            difference_kind=difference.kind,
+            difference_source=difference.source_offset,
+            difference_target=difference.target_offset,
+        )
 
     def drop_surplus(self, surplus: RemoteBatch) -> None:
         """Forget a surplus batch."""

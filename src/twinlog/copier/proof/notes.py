@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -196,6 +196,7 @@ class PartitionProof:
         markers: bool,
         reports: bool,
         difference: DifferenceError | None = None,
+        opened: Mapping[int, TargetOffset] | None = None,
     ) -> None:
         self._all = notes
         self.remote = remote
@@ -216,7 +217,9 @@ class PartitionProof:
         self.proven = proven
         self.waiting: deque[Note] = deque()
         self._end = position.next_target
-        self._transactional = transactional
+        self.transactional = transactional
+        self.opened = opened or {}
+        """The first offset of each foreign transaction that was open before the position, by producer id."""
         self._gapless = not markers
         self._uncommitted: list[Note] = []
         self._taken: Note | None = None
@@ -237,7 +240,7 @@ class PartitionProof:
             append.element,
         )
         self._end = note.end
-        if self._transactional:
+        if self.transactional:
             self._uncommitted.append(note)
         else:
             self._all.add_notes(self, (note,))
@@ -421,10 +424,12 @@ class ProofNotes:
         markers: bool,
         reports: bool,
         difference: DifferenceError | None = None,
+        opened: Mapping[int, TargetOffset] | None = None,
     ) -> PartitionProof:
         """Begin with the notes of a partition that is copied from `position` on.
 
-        `difference` is a record of another program, which was found before that position.
+        `difference` is a record of another program, which was found before that position. `opened` has the first offset
+        of each foreign transaction that was open before it, by producer id.
         """
         found = PartitionProof(
             *(self, remote, position),
@@ -432,6 +437,7 @@ class ProofNotes:
             markers=markers,
             reports=reports,
             difference=difference,
+            opened=opened,
         )
         with self._lock:
             self._parts[source] = found

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from twinlog.copier.proof.comparing import (
     ProofCursor,
     ProofDifference,
+    ReadableLog,
     RemoteBatch,
     Suspicion,
     is_rewritten,
@@ -22,6 +23,7 @@ from twinlog.copier.proof.comparing import (
     read_stored,
 )
 from twinlog.copier.proof.notes import Note, PartitionProof
+from twinlog.copier.proof.open_before import OpenBefore
 from twinlog.errors import ClusterError, CorruptBatchError, RefusedError, TwinlogError
 from twinlog.kafka.admin.topics import describe_configs
 from twinlog.kafka.client import ClusterClient
@@ -72,14 +74,6 @@ class CopyView(NamedTuple):
     idle: bool
     settled: bool
     producer_id: int
-
-
-class ReadableLog(NamedTuple):
-    """The first offset of a log, the end of its readable records, and the end of all its records."""
-
-    start: TargetOffset
-    stable_end: TargetOffset
-    end: TargetOffset
 
 
 Look = Callable[[TopicPartition, Callable[[CopyView | None], None]], None]
@@ -137,6 +131,12 @@ class Prover:
             deliver=self._deliver,
             lost=self._lost,
             pacer=lambda: EvenPacer(PAUSE_S, LARGE_BYTES),
+        )
+
+        self._before = OpenBefore(
+            *(loop, self._target, self._read_again, self._has),
+            found=self._report_earlier,
+            lost=self._lost,
         )
 
     async def run(self) -> None:
@@ -204,6 +204,8 @@ class Prover:
         else:
             self._unreadable.pop(cursor.remote, None)
             self._troubles.pop(cursor.remote, None)
+            if not cursor.looked_back:
+                self._before.take_first_answer(cursor, TargetOffset(answer.last_stable_offset))
             self._compare(cursor)
 
     def _compare(self, cursor: ProofCursor) -> None:
@@ -300,6 +302,12 @@ class Prover:
         cursor.ended = not cursor.proof.reports
         self._found(cursor.source, difference)
         self._continue(cursor)
+
+    def _report_earlier(self, cursor: ProofCursor, difference: ProofDifference) -> None:
+        """Report a difference before the begin of the proof."""
+        cursor.count_earlier(difference)
+        cursor.ended = not cursor.proof.reports
+        self._found(cursor.source, difference)
 
     async def _ask_copier(self, source: TopicPartition) -> CopyView | None:
         views: list[CopyView | None] = []

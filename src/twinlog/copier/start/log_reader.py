@@ -69,6 +69,11 @@ class RemoteLogBatches:
         if batches and not is_abort_marker(records, marker):
             self.committed += batches
 
+    @property
+    def opened(self) -> dict[int, TargetOffset]:
+        """The first offset of each transaction that is open so far, by producer id."""
+        return {producer: TargetOffset(batches[0].base_offset) for producer, batches in self._open.items()}
+
     async def read_first_batch(self) -> None:
         """Read until the first batch is known."""
         batch = await self.read_batch()

@@ -11,9 +11,10 @@ source record.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
+from types import MappingProxyType
 from typing import NamedTuple
 
 from twinlog.batches.prepare import prepare as unchanged
@@ -81,12 +82,14 @@ class ForeignRecord(NamedTuple):
 class Resumed(NamedTuple):
     """The position after the records of a remote log, and the runs of the copies between both positions.
 
-    `foreign` is the first record that another program surely wrote there: its producer is another one.
+    `foreign` is the first record that another program surely wrote there: its producer is another one. `opened` has the
+    first offset of each transaction that is open there, by producer id.
     """
 
     position: Position
     runs: list[CopiedRun]
     foreign: ForeignRecord | None = None
+    opened: Mapping[int, TargetOffset] = MappingProxyType({})
 
 
 class _Expected:
@@ -490,4 +493,4 @@ async def resume_after_log_end(
             foreign = ForeignRecord(
                 SourceOffset(max(copies, default=position.next_source)), TargetOffset(batch.base_offset)
             )
-    return Resumed(resumed, runs, None if grant.heartbeats else foreign)
+    return Resumed(resumed, runs, None if grant.heartbeats else foreign, arrived.opened)

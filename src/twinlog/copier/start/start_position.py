@@ -91,13 +91,15 @@ class StartPosition:
     """By source partition: its start position, or the error that prevents its start.
 
     `runs` are the records found on the target after the granted position. `differences` are the first records of other
-    programs among them, for proven topics.
+    programs among them, for proven topics. `opened` has the first offset of each transaction that was open among them,
+    by producer id.
     """
 
     positions: dict[TopicPartition, Position]
     errors: dict[TopicPartition, TwinlogError]
     runs: dict[TopicPartition, list[CopiedRun]] = field(default_factory=dict)
     differences: dict[TopicPartition, DifferenceError] = field(default_factory=dict)
+    opened: dict[TopicPartition, Mapping[int, TargetOffset]] = field(default_factory=dict)
 
     def joined(self, other: StartPosition) -> StartPosition:
         """The results for both groups of partitions."""
@@ -106,6 +108,7 @@ class StartPosition:
             self.errors | other.errors,
             self.runs | other.runs,
             self.differences | other.differences,
+            self.opened | other.opened,
         )
 
 
@@ -242,6 +245,8 @@ class StartPositions:
                         raise fault
                     found = await self._again(one, logs.pop(here, None))
                     resolved.positions[here], resolved.runs[here] = found.position, found.runs
+                    if found.opened:
+                        resolved.opened[here] = found.opened
                     if found.foreign is not None and self._settings.proves(here.topic):
                         difference = ProofDifference("foreign", found.foreign.source, found.foreign.target)
                         resolved.differences[here] = difference.as_error(here, one.grant.remote)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from harness.virtual.log import VirtualLog
@@ -9,10 +11,13 @@ from harness.virtual.requests import PRODUCE
 from tests.unit.copier.copied import REMOTE, World, part
 from tests.unit.copier.proof.test_faults import FOUND_S, all_proven, frozen, proving, thawed
 from twinlog.copier.copier import Copier
+from twinlog.copier.proof.comparing import ProofCursor
+from twinlog.copier.proof.prover import Prover
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.record.builder import encode_batch, record_body
 from twinlog.kafka.record.stamp import stamp
 from twinlog.lease.messages import Grant
+from twinlog.model.types import TargetOffset
 
 STRANGER = 4711
 """The producer id of an application that writes to the remote topic."""
@@ -101,6 +106,114 @@ def test_it_is_reported_and_counted(exactly_once: str, how: str) -> None:
         assert (now.differences, now.difference_kind) == (1, "foreign")
         assert (now.difference_source, now.difference_target) == (9, first)
         assert here.held == []
+
+
+def begin_transaction(log: VirtualLog, value: bytes = b"foreign") -> None:
+    data = encode_batch([(0, record_body(None, value))], 0)
+    stamp(data, STRANGER, 0, 0, transactional=True)
+    assert log.append(bytes(data))[0] == Code.NONE
+
+
+def before_the_first_answer(here: World, copier: Copier) -> None:
+    """The copier has its start position, and the prover has read nothing."""
+    here.until(lambda: part() in copier.partitions)
+    frozen(here, copier)
+
+
+@pytest.mark.parametrize("commit", [True, False])
+@pytest.mark.parametrize("policy", ["hold", "report"])
+@pytest.mark.parametrize("when", ["at once", "later"])
+def test_a_transaction_that_is_open_at_the_begin_is_found_once_it_is_committed(
+    policy: str, when: str, commit: bool
+) -> None:
+    with proving(difference_policy=policy) as (here, _):
+        first = stopped(here)
+        log = here.target.log(REMOTE)
+        begin_transaction(log)
+        here.feed([b"later"])
+        copier = here.begin(again(here, drained=False))
+        if when == "at once":
+            before_the_first_answer(here, copier)
+        else:
+            here.until(lambda: b"later" in here.copied())
+            here.pass_by(FOUND_S)
+            assert copier.tally.differences == {}
+        log.mark(STRANGER, 0, commit=commit)
+        thawed(here)
+        here.pass_by(2 * FOUND_S)
+        assert copier.tally.differences == ({"foreign": 1} if commit else {})
+        assert [(one.reason, one.message_id) for one in here.held] == (
+            [("difference", "TW-PROOF-01")] if commit and policy == "hold" else []
+        )
+        if commit and policy == "hold":
+            assert f"at offset {first} it has a record of another program" in here.held[0].text
+            assert "after the copies before source offset 9" in here.held[0].text
+        else:
+            # The proof continues.
+            here.feed([b"more"])
+            here.until(lambda: here.copied(committed=True)[-1] == b"more" and not proof_is_behind(copier))
+            proof = copier.partitions[part()].copied.proof
+            assert proof is not None
+            assert proof.proven.first_target == proof.begin
+
+
+@pytest.mark.parametrize("commit", [True, False])
+def test_a_transaction_that_began_before_the_stored_position_is_found(commit: bool) -> None:
+    with proving(difference_policy="hold") as (here, _):
+        here.target.hidden.clear()
+        copier = here.begin()
+        here.feed([b"%d" % number for number in range(9)])
+        here.until(lambda: len(here.copied(committed=True)) == 9)
+        log = here.target.log(REMOTE)
+        first = log.end
+        begin_transaction(log)
+        here.feed([b"%d" % number for number in range(9, 20)])
+        here.until(lambda: len(here.copied()) == 21)
+        here.pass_by(3)
+        here.run(copier.release_partitions, [part()])
+        here.crash(copier)
+        stored = here.stored()
+        assert stored is not None
+        assert stored.next_target == 21
+        copier = here.begin(here.grant(position=stored, drained=True))
+        here.feed([b"later"])
+        here.until(lambda: b"later" in here.copied())
+        here.pass_by(FOUND_S)
+        assert here.held == []
+        log.mark(STRANGER, 0, commit=commit)
+        here.pass_by(2 * FOUND_S)
+        assert copier.tally.differences == ({"foreign": 1} if commit else {})
+        assert len(here.held) == commit
+        if commit:
+            assert f"at offset {first} it has a record of another program" in here.held[0].text
+
+
+def test_the_look_ends_once_the_target_has_deleted_the_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    reads: list[int] = []
+    read_again = Prover._read_again
+
+    async def count(prover: Prover, cursor: ProofCursor, start: TargetOffset, end: TargetOffset) -> Any:
+        reads.append(start)
+        return await read_again(prover, cursor, start, end)
+
+    monkeypatch.setattr(Prover, "_read_again", count)
+    with proving(difference_policy="hold") as (here, _):
+        first = stopped(here)
+        log = here.target.log(REMOTE)
+        begin_transaction(log)
+        copier = here.begin(again(here, drained=False))
+        here.until(lambda: part() in copier.partitions)
+        here.pass_by(FOUND_S)
+        log.delete_before(first + 1)
+        here.pass_by(2 * FOUND_S)
+        assert set(reads) == {first}
+        reads.clear()
+        here.pass_by(60)
+        assert reads == []
+        log.mark(STRANGER, 0, commit=True)
+        here.feed([b"later"])
+        here.until(lambda: here.copied(committed=True)[-1:] == [b"later"] and not proof_is_behind(copier))
+        assert copier.tally.differences == {}
 
 
 def test_a_policy_may_stop_the_flow() -> None:
