@@ -136,7 +136,7 @@ class PartitionMover:
                 rules = CopyRules.of(settings, grant.source.topic)
                 try:
                     logs = LogBounds(*await log_starts(source, target, grant), end)
-                    position, runs, _ = await resume_after_log_end(
+                    position, runs, *_ = await resume_after_log_end(
                         source, target, grant, grant.position, logs, rules, self._note
                     )
                 except (CopyError, RefusedError) as error:
