@@ -82,8 +82,8 @@ class ForeignRecord(NamedTuple):
 class Resumed(NamedTuple):
     """The position after the records of a remote log, and the runs of the copies between both positions.
 
-    `foreign` is the first record that another program surely wrote there: its producer is another one. `opened` has the
-    first offset of each transaction that is open there, by producer id.
+    `foreign` is the first record that another program surely wrote there, by its producer. `opened` has the first
+    offset of each transaction that is open there, by producer id.
     """
 
     position: Position
