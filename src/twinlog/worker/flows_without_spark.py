@@ -30,7 +30,12 @@ from twinlog.worker.election.election import Election
 from twinlog.worker.election.role import ElectionState
 from twinlog.worker.election.roster import ElectionRegistry
 from twinlog.worker.flow.failure_log import FailureLog
-from twinlog.worker.flow.flow_jobs import begin_following_groups, begin_heartbeats, begin_publishing
+from twinlog.worker.flow.flow_jobs import (
+    begin_following_groups,
+    begin_heartbeats,
+    begin_lifting,
+    begin_publishing,
+)
 from twinlog.worker.periodic import PeriodicJob, PeriodicJobs
 from twinlog.worker.retrying import RetryDelay
 from twinlog.worker.status.flow_reporter import FlowReporter
@@ -109,7 +114,7 @@ class FlowWithoutSpark:
 
 
 class IdleFlow(FlowWithoutSpark):
-    """Writes the heartbeats of a flow; `--until-caught-up` ignores it."""
+    """Writes the heartbeats of a flow, and removes its fence of an earlier run; `--until-caught-up` ignores it."""
 
     def __init__(
         self, settings: FlowSettings, allowed: Callable[[], bool] = lambda: True, connect: Connect = ClusterAdmin
@@ -121,6 +126,8 @@ class IdleFlow(FlowWithoutSpark):
         why = "not enabled, only heartbeats are" if self.settings.kind is None else "heartbeats are"
         log.info("%s: %s written to %s", self.settings.name, why, self.settings.target)
         self._beats = begin_heartbeats(self._jobs, self.settings, self._target)
+        if self.settings.kind is None:
+            begin_lifting(self._jobs, self.settings, self._target)
 
     @property
     def has_beaten(self) -> bool:

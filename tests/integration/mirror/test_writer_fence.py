@@ -187,6 +187,44 @@ def test_a_switchover_opens_topics(guarded: KafkaCluster, fence: Fence, new_name
     wait_until(guarded, other, FLOW, WRITER)
 
 
+@pytest.mark.parametrize("off", ["a->b.enabled", "a->b.twinlog.offsets"])
+def test_a_fence_of_a_killed_run_ends_with_the_next_process_whose_file_is_without_it(
+    source_cluster: KafkaCluster, guarded: KafkaCluster, new_name: Callable[[str], str], tmp_path: Path, off: str
+) -> None:
+    topic = create_topic(source_cluster, new_name("left"))
+    remote = f"a.{topic}"
+    produce(source_cluster, topic, numbered(20))
+    create_acls(guarded, [Acl(remote, f"User:{FLOW}", "ALL"), write_for(WRITER, remote)])
+    settings = {
+        "topics": topic,
+        "emit.checkpoints.enabled": "false",
+        "sync.topic.configs.enabled": "false",
+        "sync.topic.acls.enabled": "false",
+        "offset-syncs.topic.replication.factor": "1",
+        "heartbeats.topic.replication.factor": "1",
+    }
+    plain = flow_properties("a->b", source_cluster, guarded, settings) + sasl_properties({"b": guarded}, FLOW)
+    fenced = f"{plain}\na->b.twinlog.offsets = identical\na->b.twinlog.fence.writers = true\n"
+    twinlog = MirrorProcess(tmp_path, "a, b", fenced)
+    twinlog.start()
+    try:
+        wait_for(lambda: not may_write(guarded, remote, WRITER), DEADLINE_S, "the writer is denied")
+        twinlog.kill()
+        if off == "a->b.enabled":
+            # Only heartbeats are written then.
+            left = fenced.replace("a->b.enabled = true", "a->b.enabled = false") + "emit.heartbeats.enabled = true\n"
+        else:
+            left = plain
+        twinlog.file.write_text(f"clusters = a, b\n{left}")
+        assert not may_write(guarded, remote, WRITER)
+        twinlog.restart()
+        wait_for(lambda: may_write(guarded, remote, WRITER), DEADLINE_S, "the writer may write again")
+        assert twinlog.terminate() == 0
+    finally:
+        if twinlog.alive:
+            twinlog.kill()
+
+
 def test_a_run_keeps_other_logins_away_until_it_ends(
     source_cluster: KafkaCluster, guarded: KafkaCluster, new_name: Callable[[str], str], tmp_path: Path
 ) -> None:

@@ -8,6 +8,7 @@ these. A topic without ACLs gets none: its first ACL would close it to its reade
 from __future__ import annotations
 
 import logging
+import shlex
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 
@@ -79,6 +80,7 @@ class WriterFence:
         self._login_is_known = settings.producer.client.sasl_username is not None
         self._target = target
         self._notes = FenceNotes(settings, target)
+        self._expected = settings.may_keep_offsets or settings.fence_writers
 
     def keep(self, remotes: Collection[TopicName]) -> str | None:
         """Deny WRITE on remote topics to other logins; returns the reason for topics that stay open to them.
@@ -105,6 +107,28 @@ class WriterFence:
         """Remove the ACLs of the fence of this process: the flow ends."""
         note = self._notes.read()
         self._remove(note, note.own)
+
+    def lift_earlier(self) -> None:
+        """Remove the fence of an earlier run, which was killed before its file left the fence out.
+
+        A refusal names the ACLs, and the commands of Kafka's tool that remove them.
+        """
+        try:
+            own = self._notes.read().own
+        except RefusedError:
+            if self._expected:
+                raise
+            # A flow without a fence may lack the right to read its notes.
+            return
+        try:
+            self.lift()
+        except RefusedError as error:
+            remove = "kafka-acls.sh --remove --operation Write"
+            commands = [
+                f"{remove} {shlex.join(['--deny-principal', acl.principal, '--topic', acl.topic])}" for acl in own
+            ]
+            text = f"{error}; a fence of an earlier run still has {listed(map(str, own))}"
+            raise RefusedError(f"{text}; grant the right, or remove the ACLs by {listed(commands)}") from error
 
     def open_to_producers(self, remotes: Collection[TopicName]) -> None:
         """Remove the fence of remote topics, and keep the flow from a new fence until `expect_copies`.

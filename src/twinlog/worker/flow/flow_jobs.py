@@ -146,14 +146,13 @@ def begin_fencing(
 ) -> PeriodicJob | None:
     """The job that keeps other logins from remote topics whose offsets are kept; returns None without a fence.
 
-    Without a fence a job removes the fence of an earlier run, which was killed before the file's fence was switched
-    off. It ends then: another process of the flow may have a fence of its own.
+    Without a fence the job of `begin_lifting` begins.
     """
-    fence = WriterFence(settings, target)
     if not settings.fences_writers:
-        if settings.copies and (settings.may_keep_offsets or settings.fence_writers):
-            jobs.begin("remove the ACLs of an earlier run", fence.lift, BOUND_S, once=True)
+        if settings.copies:
+            begin_lifting(jobs, settings, target)
         return None
+    fence = WriterFence(settings, target)
 
     def keep_writers_away() -> str | None:
         return fence.keep([pair.remote for pair in topics.pairs if settings.keeps_offsets(pair.source.name)])
@@ -166,6 +165,16 @@ def begin_fencing(
         message_id="TW-ACL-05",
         last_step=fence.lift,
     )
+
+
+def begin_lifting(jobs: PeriodicJobs, settings: FlowSettings, target: ClusterAdmin) -> None:
+    """The job that removes the fence of an earlier run, which was killed before the file switched the fence off, or
+    the flow.
+
+    It ends then: another process of the flow may have a fence of its own.
+    """
+    fence = WriterFence(settings, target)
+    jobs.begin("remove the ACLs of an earlier run", fence.lift_earlier, BOUND_S, once=True)
 
 
 def begin_following_groups(

@@ -171,6 +171,42 @@ def test_processes_with_groups_of_their_own_have_fences_of_their_own(guarded: Gu
     require_fence(guarded, LOGINS[0], [])
 
 
+def test_a_fence_of_a_killed_run_is_removed_or_named(guarded: Guarded, monkeypatch: pytest.MonkeyPatch) -> None:
+    fence_of(guarded, LOGINS[0]).keep(TOPICS)
+    call = guarded.call
+
+    def refuse(step: Callable[..., Any], client: object, argument: Any = None) -> Any:
+        if step is delete_topic_acls:
+            raise RefusedError("cluster b: the login lacks ALTER on the cluster")
+        return call(step, client, argument)
+
+    monkeypatch.setattr(guarded, "call", refuse)
+    with pytest.raises(RefusedError) as caught:
+        fence_of(guarded, LOGINS[0]).lift_earlier()
+    assert f"a fence of an earlier run still has DENY WRITE on {FIRST} for User:app" in str(caught.value)
+    assert (f"kafka-acls.sh --remove --operation Write --deny-principal User:app --topic {FIRST}") in str(caught.value)
+    monkeypatch.setattr(guarded, "call", call)
+    fence_of(guarded, LOGINS[0]).lift_earlier()
+    require_fence(guarded, LOGINS[0], [])
+
+
+@pytest.mark.parametrize("expected", [True, False])
+def test_unreadable_notes_are_named_only_if_a_fence_is_expected(
+    guarded: Guarded, monkeypatch: pytest.MonkeyPatch, expected: bool
+) -> None:
+    def refuse() -> None:
+        raise RefusedError("cluster b: the login lacks READ on the control topic")
+
+    monkeypatch.setattr(guarded, "count_request", refuse)
+    fence = fence_of(guarded, LOGINS[0])
+    if not expected:
+        fence._expected = False
+        fence.lift_earlier()
+        return
+    with pytest.raises(RefusedError):
+        fence.lift_earlier()
+
+
 @pytest.mark.parametrize("request_number", range(1, 12))
 def test_a_switchover_opens_topics_during_a_turn(guarded: Guarded, request_number: int) -> None:
     fence, switchover = (fence_of(guarded, LOGINS[0]) for _ in range(2))
