@@ -209,3 +209,14 @@ def test_a_group_that_went_back_by_an_offset_sync_skips_nothing_that_it_read_the
     assert "may skip" not in told
     audited = json.loads(commands.run("audit", file, "--flow", "east:west", "-o", "json", code=None))
     assert [one["text"] for one in audited["findings"] if one["kind"] == "group-skips"] == []
+
+    # An emergency ends the switchback before it, whose journal is on the lost cluster.
+    back = ("switchback", file, "--from", "west", "--to", "east", "--wave", "syncs", "--status")
+    assert "Switchback west -> east: done" in commands.run(*back)
+    there = ("--from", "east", "--to", "west", "--emergency", *ways)
+    commands.run("switchover", commands.file("east->west", "west->east", east_is_lost=True), *there)
+    returned = commands.run(*back)
+    assert "Switchback west -> east: returned" in returned
+    assert "point producers" not in returned
+    commands.run("switchover", file, *there)
+    assert "has moved" not in commands.run("groups", file, "--flow", "west:east", code=None)
