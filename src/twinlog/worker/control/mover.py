@@ -136,17 +136,15 @@ class PartitionMover:
                 rules = CopyRules.of(settings, grant.source.topic)
                 try:
                     logs = LogBounds(*await log_starts(source, target, grant), end)
-                    position, runs, *_ = await resume_after_log_end(
-                        source, target, grant, grant.position, logs, rules, self._note
-                    )
+                    resumed = await resume_after_log_end(source, target, grant, grant.position, logs, rules, self._note)
                 except (CopyError, RefusedError) as error:
                     log.warning(
                         "TW-COMMAND-12: %s: the arrived records of %s are unknown: %s",
                         *(settings.name, grant.source, error),
                     )
                     continue
-                if position.next_source > grant.position.next_source:
-                    found[grant.source] = position, runs
+                if resumed.position.next_source > grant.position.next_source:
+                    found[grant.source] = resumed.position, resumed.runs
         finally:
             source.close()
             target.close()
