@@ -96,10 +96,11 @@ class VirtualSocket:
     def setsockopt(self, level: int, option: int, value: int) -> None:
         """No option changes a virtual socket."""
 
-    def send(self, data: bytes | memoryview) -> int:
+    def sendmsg(self, parts: Sequence[bytes | memoryview]) -> int:
         if self.broken:
             raise BrokenPipeError
-        self._peer.received(self, bytes(data))
+        data = b"".join(parts)
+        self._peer.received(self, data)
         return len(data)
 
     def close(self) -> None:

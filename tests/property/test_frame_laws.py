@@ -160,7 +160,7 @@ def test_what_is_sent_arrives_in_order_however_little_the_socket_takes(kind: typ
 
         async def send() -> None:
             for message in messages:
-                way.transport.write(message)
+                way.transport.write([message[:1], b"", memoryview(message)[1:]])
             while way.transport._write_buffer:
                 await way.loop.sleep(0.001)
 

@@ -239,7 +239,7 @@ def test_a_connection_that_worked_is_not_refused(
             await transport.handshake()
             transport.set_protocol(protocol)
             transport.resume_reading()
-            transport.write(b"x")
+            transport.write([b"x"])
 
         loop.run(talk)
         if worked:

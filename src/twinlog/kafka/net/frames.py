@@ -2,8 +2,8 @@
 
 kafka-python's `kafka.net` does connections, TLS, SASL, versions, metadata and back-off. Its receive loop reads 4 KiB at
 a time and copies each response three times, and its encoder copies each produced batch twice. Here a response is
-received straight into a writable buffer, so that fetched batches can be restamped in place. A produce request is joined
-once.
+received straight into a writable buffer, so that fetched batches can be restamped in place. The system copies the large
+batches of a produce request out of their own memory.
 
 Only this module, `connections`, `transport` and `selector` use these inner layers;
 `tests/integration/test_wire_contract.py` checks that the library keeps them.
@@ -38,7 +38,7 @@ from twinlog.kafka.net.contact import note_failure
 from twinlog.kafka.net.frame_memory import FrameMemory
 from twinlog.kafka.net.transport import ClosedHereError, PlainTransport, TlsTransport
 from twinlog.kafka.net.wire import Wire
-from twinlog.kafka.protocol.layout import ExpectedResponse, RawRequest
+from twinlog.kafka.protocol.layout import ExpectedResponse, Part, RawRequest
 from twinlog.kafka.record.varint import skip_tags
 
 _REFUSALS = (AuthorizationError, LoginRefusedError, SaslAuthenticationFailedError, UnsupportedSaslMechanismError)
@@ -75,9 +75,16 @@ class FrameParser(KafkaProtocol):  # type: ignore[misc]
         if not isinstance(request, RawRequest):
             return cast(int, super().send_request(request, correlation_id))
         correlation: int = self._next_correlation_id() if correlation_id is None else correlation_id
-        self.bytes_to_send.append(request.frame(correlation, self._client_id))
+        self.bytes_to_send += request.parts(correlation, self._client_id)
         self.in_flight_requests.append(ExpectedResponse(correlation, request.layout, request.read))
         return correlation
+
+    bytes_to_send: list[Part]
+
+    def send_bytes(self) -> list[Part]:
+        """The parts of all waiting requests; kafka-python would join them."""
+        waiting, self.bytes_to_send = self.bytes_to_send, []
+        return waiting
 
     def receive_bytes(self, data: memoryview) -> list[tuple[int, Any]]:
         """Take a whole frame, after its length, as a writable view; returns [(correlation id, response)]."""

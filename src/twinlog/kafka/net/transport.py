@@ -9,7 +9,8 @@ import selectors
 import socket
 import ssl
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import islice
 from typing import Any, cast
 
 from kafka.errors import KafkaConnectionError, KafkaProtocolError
@@ -17,6 +18,7 @@ from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 
 from twinlog.kafka.auth.refusal import CIPHERS, LoginRefusedError, of_tls
 from twinlog.kafka.net.frame_memory import FrameMemory
+from twinlog.kafka.protocol.layout import Part
 from twinlog.settings.tls import TlsContext
 
 SCRATCH_BYTES = 64 << 10
@@ -27,6 +29,9 @@ A read holds many small answers, and costs a small copy at the head of a large a
 
 LOW_WATER_BYTES = 1 << 20
 """A large answer is read in pieces of this size at least: each piece costs a turn of the loop, some 25 us."""
+
+MOST_PARTS = 64
+"""The most parts of requests for a call of the system."""
 
 _INT = struct.Struct(">i")
 
@@ -82,13 +87,12 @@ class _Frames:
             if error is not None:
                 self.abort(error=error)  # type: ignore[attr-defined]
 
-    def write(self, data: bytes) -> None:
+    def write(self, parts: Sequence[Part]) -> None:
         """Send at once the bytes that the socket takes; the remaining bytes follow when the socket takes more."""
         if not self._write or self._closed:
             raise RuntimeError("Transport closed for writes")
-        # A view, because the socket takes the data in pieces; TLS in pieces of 16 KiB, each of which would copy the
-        # remaining data.
-        self._write_buffer.append(memoryview(data))
+        # Views, because the socket takes the data in pieces.
+        self._write_buffer.extend(memoryview(part) for part in self._sent_parts(parts) if part)
         if self._writing:
             return
         _, error = self._sock_send()
@@ -107,11 +111,17 @@ class _Frames:
             received = self._receive() if self._may_send() else None
             self.abort(error=received if isinstance(received, LoginRefusedError) else error)  # type: ignore[attr-defined]
 
+    def _sent_parts(self, parts: Sequence[Part]) -> Sequence[Part]:
+        return parts
+
     def _sock_send(self) -> tuple[int, Exception | None]:
         # Checked here, because a request may have waited for a connection, and its remaining bytes for room in the
         # socket.
         if not self._may_send():
             return 0, cast(Exception, MayNotSendError("not allowed to send any more"))
+        return self._send_waiting()
+
+    def _send_waiting(self) -> tuple[int, Exception | None]:
         return cast(tuple[int, Exception | None], super()._sock_send())  # type: ignore[misc]
 
     def _receive(self) -> Exception | None:
@@ -189,6 +199,26 @@ class _Frames:
 
 
 class PlainTransport(_Frames, KafkaTCPTransport):  # type: ignore[misc]
+    def _send_waiting(self) -> tuple[int, Exception | None]:
+        """Send parts without joining them: a call copies from up to `MOST_PARTS` parts."""
+        waiting, sent = self._write_buffer, 0
+        if self._sock is None:
+            return 0, cast(Exception, KafkaConnectionError("Connection closed during send"))
+        while waiting:
+            try:
+                left = self._sock.sendmsg(list(islice(waiting, MOST_PARTS)))
+            except (BlockingIOError, InterruptedError):
+                break
+            except OSError as error:
+                return sent, cast(Exception, KafkaConnectionError(error))
+            sent += left
+            while left:
+                first = waiting.popleft()
+                if left < len(first):
+                    waiting.appendleft(first[left:])
+                left -= min(left, len(first))
+        return sent, None
+
     def _set_low_water(self) -> None:
         # Never more than the rest of the frame, whose last bytes would be reported with the next answer only.
         rest = 0 if self._frame is None else len(self._frame) - self._filled
@@ -199,6 +229,10 @@ class PlainTransport(_Frames, KafkaTCPTransport):  # type: ignore[misc]
 
 
 class TlsTransport(_Frames, KafkaSSLTransport):  # type: ignore[misc]
+    def _sent_parts(self, parts: Sequence[Part]) -> Sequence[Part]:
+        # Each part would begin a TLS record.
+        return parts if len(parts) == 1 else [b"".join(parts)]
+
     _ssl_context: TlsContext
     host: str
     address = ""

@@ -106,6 +106,9 @@ PLAIN: Layout = _Plain()
 
 Part = bytes | bytearray | memoryview
 
+SENT_ALONE_BYTES = 64 << 10
+"""A socket gets a part of this size or more as it is; copying smaller parts together costs less than sending them."""
+
 
 class ExpectedResponse(NamedTuple):
     """A response that is under way: the layout of its header, and the reader of its body: `read(frame, its begin)`."""
@@ -152,17 +155,32 @@ class RawRequest:
         return True
 
     def body(self) -> list[Part]:
-        """All parts after the header; the parts are joined once."""
+        """All parts after the header."""
         raise NotImplementedError
 
     def read(self, frame: memoryview, at: int) -> Any:
         """The response whose body begins at byte `at` of a frame."""
         raise NotImplementedError
 
-    def frame(self, correlation_id: int, client_id: str) -> bytes:
-        """The framed request, with its header and length, as a single bytes object."""
+    def parts(self, correlation_id: int, client_id: str) -> list[Part]:
+        """The framed request, with its header and length: large parts as they are, the small parts between joined."""
         client, tags = client_id.encode(), self.layout.tags()
         body = self.body()
         size = _PREFIX.size - 4 + len(client) + len(tags) + sum(map(len, body))
         prefix = _PREFIX.pack(size, self.API_KEY, self.API_VERSION, correlation_id, len(client))
-        return b"".join((prefix, client, tags, *body))
+        return _join_small([prefix, client, tags, *body])
+
+    def frame(self, correlation_id: int, client_id: str) -> bytes:
+        """The framed request as a single bytes object."""
+        return b"".join(self.parts(correlation_id, client_id))
+
+
+def _join_small(parts: list[Part]) -> list[Part]:
+    found: list[Part] = []
+    begin = 0
+    for index, part in enumerate(parts):
+        if len(part) >= SENT_ALONE_BYTES:
+            found += (b"".join(parts[begin:index]), part)
+            begin = index + 1
+    found.append(b"".join(parts[begin:]))
+    return found

@@ -1,4 +1,4 @@
-"""A ProduceRequest whose batches are copied once, directly into the frame, its response, and the partition of a key."""
+"""A ProduceRequest whose batches go uncopied to the socket, its response, and the partition of a key."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class RawProduce(RawRequest):
     """A ProduceRequest (versions 7 to 9; the additions of newer versions are unnecessary here).
 
     `topics` maps a topic name to (partition, batch) pairs; a broker takes exactly one batch per partition. The batches
-    become empty once the frame is made.
+    become empty once its parts are made.
     """
 
     API_KEY = 0
@@ -78,12 +78,12 @@ class RawProduce(RawRequest):
         self.timeout_ms = timeout_ms
         self.transactional_id = transactional_id
 
-    def frame(self, correlation_id: int, client_id: str) -> bytes:
-        framed = super().frame(correlation_id, client_id)
-        # The frame has all bytes. Until the answer comes, the request must not hold the fetches of its batches.
+    def parts(self, correlation_id: int, client_id: str) -> list[Part]:
+        parts = super().parts(correlation_id, client_id)
+        # Until the answer comes, the request must not hold the fetches of its batches.
         for batches in self.topics.values():
             batches[:] = [(partition, b"") for partition, _ in batches]
-        return framed
+        return parts
 
     def body(self) -> list[Part]:
         layout = self.layout

@@ -56,19 +56,19 @@ def sender() -> Iterator[Sender]:
 
 
 def test_a_request_goes_out_whole_while_it_may(sender: Sender) -> None:
-    sender.transport.write(REQUEST)
+    sender.transport.write([REQUEST])
     assert sender.received() == (len(REQUEST), False)
 
 
 def test_nothing_is_sent_when_it_may_not(sender: Sender) -> None:
     sender.allowed = False
-    sender.transport.write(REQUEST)
+    sender.transport.write([REQUEST])
     sender.run()
     assert sender.received() == (0, True)
 
 
 def test_the_rest_of_a_request_is_not_sent_when_it_may_not_any_more(sender: Sender) -> None:
-    sender.transport.write(REQUEST)
+    sender.transport.write([REQUEST])
     sender.run()
     sender.allowed = False
     count, ended = sender.received()
