@@ -292,10 +292,13 @@ def test_heartbeats_do_not_hide_that_no_topic_is_chosen(
     opened: Callable[[FlowSettings], Opened],
     new_name: Callable[[str], str],
     caplog: pytest.LogCaptureFixture,
+    request: pytest.FixtureRequest,
 ) -> None:
     source, _ = clusters
     beats = f"{new_name('a')}.heartbeats"
     create_topic(source, beats)
+    # Every flow of later tests would copy this topic, too.
+    request.addfinalizer(lambda: delete_topic(source, beats))
     create_topic(source, new_name("t"))
     chosen = own_aliases(flow_settings(*clusters, topics=("no-such-topic",)), new_name)
 
