@@ -134,8 +134,8 @@ def acls(
     with ends_if_wrong(WRONG):
         if withdraw is not None:
             printed = printed_rights(flows, wanted, known.worker, given)
-            gone, lost = _withdrawn(printed, withdraw, clients, secrets, given)
-            typer.echo(rights_text([*lines_of(lost), *lines_of(gone, withdrawn=True)], output, clients))
+            gone, lost, renamed = _withdrawn(printed, withdraw, clients, secrets, given)
+            typer.echo(rights_text([*lines_of(lost), *lines_of(gone, withdrawn=True)], output, renamed))
             print_note(_remaining(withdraw, sorted(set(USES) - set(wanted))))
             if "switchover" in wanted:
                 print_note(_FENCE)
@@ -194,8 +194,12 @@ def _withdrawn(
     clients: Mapping[Alias, ClientSettings],
     secrets: Path | None,
     given: Mapping[str, str],
-) -> tuple[list[NeededRight], list[NeededRight]]:
-    """The rights that may go beside MirrorMaker 2's file, and rights of MirrorMaker 2 that these rights gave so far."""
+) -> tuple[list[NeededRight], list[NeededRight], dict[Alias, ClientSettings]]:
+    """The rights that may go beside MirrorMaker 2's file, rights of MirrorMaker 2 that these rights gave so far, and
+    the clients of the clusters.
+
+    A cluster has its alias in MirrorMaker 2's file, because an operator has an administrator's login by this name.
+    """
     from twinlog.ops.acls.needs import clients_of, rights_of_mirror_maker, withdrawn_rights  # noqa: PLC0415
 
     of_mm2 = read_flows_asked(file, [], secrets, None, None, whole=True)
@@ -209,7 +213,13 @@ def _withdrawn(
     }
     known = {str(there): given[here] for there, here in alias.items() if here in given}
     kept = rights_of_mirror_maker(of_mm2.flows, of_mm2.worker, known)
-    return withdrawn_rights(rights, [replace(one, cluster=alias.get(one.cluster, one.cluster)) for one in kept])
+    gone, lost = withdrawn_rights(rights, [replace(one, cluster=alias.get(one.cluster, one.cluster)) for one in kept])
+    names = {here: there for there, here in alias.items()}
+
+    def named(some: Sequence[NeededRight]) -> list[NeededRight]:
+        return [replace(one, cluster=names.get(one.cluster, one.cluster)) for one in some]
+
+    return named(gone), named(lost), {names.get(here, here): client for here, client in clients.items()}
 
 
 def _missing(rights: Sequence[NeededRight], clients: Mapping[Alias, ClientSettings], connect_s: float) -> RightsLack:

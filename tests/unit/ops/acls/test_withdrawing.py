@@ -87,11 +87,14 @@ def test_a_canary_gives_back_only_its_own_rights(tmp_path: Path) -> None:
         "east-canary-mm2",
     }
     assert ("west", "mm2-", "WRITE") not in gone
-    assert not any(cluster == "east-canary" for cluster, *_ in gone), "MirrorMaker 2 reads the source with these rights"
+    assert {cluster for cluster, *_ in gone} == {"west"}, "MirrorMaker 2 reads the source with these rights"
     text = CliRunner().invoke(app, words).stdout
     removed = [line for line in text.splitlines() if "--remove" in line]
     assert removed
     assert all("--remove --force --allow-principal User:mirror" in line for line in removed)
+    every = CliRunner().invoke(app, [*words[:2], *words[4:]]).stdout
+    assert "--command-config east-admin.properties --remove" in every, "the alias of MirrorMaker 2's file"
+    assert "east-canary-admin" not in every
 
 
 def test_a_withdrawal_removes_the_rights_that_any_command_had(tmp_path: Path) -> None:
