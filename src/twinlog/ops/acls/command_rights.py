@@ -253,6 +253,15 @@ SWITCHOVER_ROWS = (
     ),
     RightRow(
         "target",
+        "target, cluster",
+        (_DESCRIBE, _SETTINGS),
+        "whether producers have WRITE there",
+        cluster,
+        copies,
+        uses=("switchover",),
+    ),
+    RightRow(
+        "target",
         "target, groups",
         (_READ,),
         "the commit of offsets; READ on the topics, too",

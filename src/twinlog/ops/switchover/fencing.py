@@ -36,6 +36,7 @@ from twinlog.model.quotas import EVERY_USER, Quota, QuotaEntity
 from twinlog.model.topic_names import HeartbeatNames
 from twinlog.model.topics import listed
 from twinlog.model.types import TopicName
+from twinlog.ops.switchover.login_acls import GRANTED_BY
 from twinlog.ops.switchover.model import Data, FenceMethod, MovedTopic, NotReadyError
 from twinlog.settings.flow import ClientSettings, FlowSettings
 
@@ -131,18 +132,19 @@ def refused_producers(
 
 
 def read_refused_producers(
-    target: ClusterAdmin, topics: Iterable[MovedTopic], here: Iterable[Acl], own: str
+    target: ClusterAdmin, topics: Iterable[MovedTopic], here: Iterable[Acl], own: str, unread: list[str]
 ) -> dict[str, list[TopicName]]:
     """`refused_producers` by the rights of a target; empty if the target has no authorizer, or hides its rights.
 
-    Raises ClusterError when the target fails to answer.
+    `unread` gets a line about hidden rights. Raises ClusterError when the target fails to answer.
     """
     try:
         there = target.call(describe_acls, target.client, ResourceType.TOPIC)
         if there is None or target.call(everyone_allowed_without_acls, target.client):
             return {}
-    except RefusedError:
-        # A switchover needs no right to read the ACLs of its target.
+    except RefusedError as error:
+        # Only this check needs the ACLs of the target.
+        unread.append(f"WRITE of producers on {target.alias} is unchecked: {error}; {GRANTED_BY}")
         return {}
     return refused_producers(topics, here, there, own)
 

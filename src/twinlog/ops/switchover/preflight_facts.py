@@ -138,9 +138,9 @@ class PreflightFactsReader:
         try:
             acls = self._source.call(describe_acls, self._source.client, ResourceType.TOPIC)
             authorizer = acls is not None
-            if acls:
+            if acls and kind is not SwitchoverKind.EMERGENCY:
                 own = principal(self._flow.consumer.client)
-                refused = read_refused_producers(self._target, topics, acls, own)
+                refused = read_refused_producers(self._target, topics, acls, own, unread)
         except RefusedError as error:
             unread.append(str(error))
         ends = world.source_ends(topics)

@@ -79,6 +79,12 @@ def test_every_name_is_a_star_on_the_source_and_the_aliass_prefix_on_the_target(
     assert ("TOPIC", "*", "LITERAL", "WRITE") in rights(kept, "west")
 
 
+def test_a_switchover_reads_whether_producers_may_write_on_the_target(tmp_path: Path) -> None:
+    found = rights(needed_rights(flows(tmp_path), ["switchover"]), "west")
+    operations = {operation for kind, *_, operation in found if kind == "CLUSTER"}
+    assert operations == {"DESCRIBE", "DESCRIBE_CONFIGS"}
+
+
 def test_a_replay_writes_to_topics_of_its_own(tmp_path: Path) -> None:
     found = rights(needed_rights(flows(tmp_path, "topics = orders, pay.*"), ["replay"]), "west")
     written = {(name, pattern) for _, name, pattern, operation in found if operation == "WRITE"}

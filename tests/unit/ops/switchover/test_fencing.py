@@ -9,7 +9,8 @@ from typing import Any, cast
 
 import pytest
 
-from twinlog.kafka.admin.acls import describe_topic_acls, everyone_allowed_without_acls
+from twinlog.errors import RefusedError
+from twinlog.kafka.admin.acls import describe_acls, describe_topic_acls, everyone_allowed_without_acls
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.model.acls import Acl, AclOperation, AclPermissionType, PatternType, ResourceType, TopicAcl
 from twinlog.model.quotas import EVERY_USER, Quota, QuotaEntity
@@ -32,6 +33,7 @@ from twinlog.ops.switchover.fencing import (
     quotas_before,
     quotas_data,
     quotas_of,
+    read_refused_producers,
     refused_producers,
     shared,
     still_ours,
@@ -93,6 +95,26 @@ def test_principals_that_write_on_the_source_and_not_on_the_target_are_named() -
             assert refused_producers(topics, [here], [there, fence]) == {}
     assert refused_producers(topics, [read], []) == {}
     assert refused_producers(topics, [allow("orders")], [], "User:ann") == {}, "the flow itself"
+
+
+@pytest.mark.parametrize("lacking", [describe_acls, everyone_allowed_without_acls])
+def test_a_target_that_hides_its_rights_leaves_the_producers_unchecked(lacking: Callable[..., Any]) -> None:
+    def call(step: Callable[..., Any], *_: Any) -> Any:
+        if step is lacking:
+            raise RefusedError("cluster west: User:mirror lacks a right on the cluster")
+        return None if step is everyone_allowed_without_acls else []
+
+    topics = [MovedTopic(ORDERS, TopicName("east.orders"), 1, ORDERS)]
+    here = [Acl(ResourceType.TOPIC, "orders", "User:ann", "*", AclOperation.WRITE, AclPermissionType.ALLOW)]
+    unread: list[str] = []
+    target = cast("ClusterAdmin", SimpleNamespace(alias="west", client=None, call=call))
+    assert read_refused_producers(target, topics, here, "User:mirror", unread) == {}
+    assert unread == [
+        (
+            "WRITE of producers on west is unchecked: cluster west: User:mirror lacks a right on the cluster; "
+            "`twinlog acls FILE --for switchover --missing` prints the command that grants it"
+        )
+    ]
 
 
 def test_the_first_right_on_an_open_topic_does_not_close_it_to_readers() -> None:
