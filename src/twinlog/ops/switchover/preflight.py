@@ -109,7 +109,10 @@ def _hidden_topics(facts: PreflightFacts) -> list[str]:
     if not facts.hidden:
         return []
     lacks = f"the login lacks DESCRIBE on {facts.source}"
-    left = "the topic would be left behind; grant it, or leave the topic out of the flow"
+    left = (
+        "the topic would be left behind; `twinlog acls FILE --missing` prints the command that grants it; or leave the "
+        "topic out of the flow"
+    )
     return [f"{listed(facts.hidden)}: {lacks}, so {left}"]
 
 

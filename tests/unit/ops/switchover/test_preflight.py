@@ -79,8 +79,8 @@ def test_the_fence_is_chosen_by_the_authorizer(authorizer: bool | None, fence: F
         (
             replace(GOOD, hidden=(TopicName("secret"),)),
             (
-                "secret: the login lacks DESCRIBE on east, so the topic would be left behind; grant it, or leave the "
-                "topic out of the flow"
+                "secret: the login lacks DESCRIBE on east, so the topic would be left behind; `twinlog acls FILE "
+                "--missing` prints the command that grants it; or leave the topic out of the flow"
             ),
         ),
         (
