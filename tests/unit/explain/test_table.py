@@ -68,6 +68,13 @@ def test_commands_in_the_texts_exist() -> None:
     assert wrong == {}
 
 
+def test_commands_for_topics_name_a_flow_because_a_file_may_have_several() -> None:
+    texts = [text for _, message in ENTRIES for text in (message.meaning, message.impact, message.mend)]
+    commands = [one for text in texts for one in re.findall(r"`(twinlog topics (?!list )[a-z-]+ [^`]+)`", text)]
+    assert len(commands) > 5
+    assert [one for one in commands if "--flow east:west" not in one] == []
+
+
 @pytest.mark.parametrize(
     ("line", "found"),
     [

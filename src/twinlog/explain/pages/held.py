@@ -115,8 +115,8 @@ _GAP = Area(
             impact="The earlier copies stay on the target. With the policy `hold` records of the new topic wait.",
             mend=(
                 "Run `twinlog topics accept-gap mm2.properties T-0 --flow east:west` to append the new topic to the "
-                "old copy. Or delete the remote topic and run `twinlog topics restart-from`. See "
-                "[gaps](delivery.md#gaps)."
+                "old copy. Or delete the remote topic and run `twinlog topics restart-from mm2.properties T --earliest "
+                "--flow east:west`. See [gaps](delivery.md#gaps)."
             ),
         ),
     ),
@@ -302,7 +302,7 @@ _TARGET = Area(
             mend=(
                 "The line names the source offsets that are copied again. If their place is unknown, delete the "
                 "remote topic, and copy the whole topic again: `twinlog topics restart-from "
-                "mm2.properties T --earliest`."
+                "mm2.properties T --earliest --flow east:west`."
             ),
             escalate="Tell the team of the target: an unclean election or a deleted log lost acknowledged records.",
         ),
@@ -313,7 +313,10 @@ _TARGET = Area(
             lines=("`target: remote topic T was recreated: what it held before is not copied again`",),
             meaning="The remote topic was deleted.",
             impact="The earlier copies are gone; copying continues after the last copied record.",
-            mend="To copy the whole source topic again, run `twinlog topics restart-from FILE TOPIC --earliest`.",
+            mend=(
+                "To copy the whole source topic again, run `twinlog topics restart-from mm2.properties T --earliest "
+                "--flow east:west`."
+            ),
         ),
         Message(
             "TW-TARGET-04",
