@@ -141,7 +141,7 @@ class ProgramUse:
     """The processor time and memory of a program, while it copied so many `records` in `seconds`.
 
     `use` is None while the number of its process is unknown, and during its start; `way_out` then says how to
-    get the figure.
+    get the figure. `after_start_of` is the part whose start ended before these seconds and is left out, "" for none.
     """
 
     program: Program
@@ -149,6 +149,7 @@ class ProgramUse:
     seconds: float
     use: ProcessUse | None = None
     way_out: str = ""
+    after_start_of: str = ""
 
     @property
     def cpu_per_million(self) -> float | None:
@@ -326,7 +327,8 @@ def _resume(one: GroupResume) -> str:
 def _use(one: ProgramUse) -> str:
     if one.use is None:
         return one.way_out
-    text = f"{one.use.cpu_s:.2f} CPU s in {one.seconds:.0f} s for {counted(one.records, 'record')}"
+    after = f" after the start of {one.after_start_of}" if one.after_start_of else ""
+    text = f"{one.use.cpu_s:.2f} CPU s in {one.seconds:.0f} s{after} for {counted(one.records, 'record')}"
     rate = one.cpu_per_million
     if rate is None:
         text += f" (fewer than {FEW:,}: most of it is the time of an idle program)"

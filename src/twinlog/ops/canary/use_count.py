@@ -41,6 +41,7 @@ class UseCount:
         self._copied = copied
         self._clock = clock
         self._starts: dict[Program, str] = {}
+        self._after_start_of = ""
         self.begin()
 
     def begin(self) -> None:
@@ -63,6 +64,7 @@ class UseCount:
             self._starts = starts
         elif self._starts and not last:
             self.begin()
+            self._after_start_of = " and ".join(dict.fromkeys(self._starts.values()))
             self._starts = {}
 
     def uses(self) -> tuple[ProgramUse, ...]:
@@ -78,7 +80,7 @@ class UseCount:
             way_out = f"too early: {start} was starting; ask again in {START_S} s"
             return ProgramUse(program, records, seconds, way_out=way_out)
         if tree is not None:
-            return ProgramUse(program, records, seconds, tree.sum_use())
+            return ProgramUse(program, records, seconds, tree.sum_use(), after_start_of=self._after_start_of)
         if program == MM2:
             way_out = (
                 "add --mm2-pid PID on the host of MirrorMaker 2; or read process_cpu_seconds_total of its JMX "

@@ -73,6 +73,12 @@ def test_equal_copies_have_a_verdict_with_all_figures() -> None:
     assert FINE.ids == []
 
 
+def test_a_time_without_the_start_of_a_program_says_so() -> None:
+    use = ProgramUse(TWINLOG, 300, 5.0, ProcessUse(0.25, 500_000_000, 3), after_start_of="Spark")
+    text = "\n".join(report_lines(replace(FINE, uses=(use,))))
+    assert "0.25 CPU s in 5 s after the start of Spark for 300 records (fewer than" in text
+
+
 def test_offsets_that_mirror_maker_lacks_are_no_offsets_without_repeats() -> None:
     lacking = replace(RESUME, resumes=None, repeats=None, skips=None)
     start = " On a failover now, consumer groups would repeat "

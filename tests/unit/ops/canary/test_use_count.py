@@ -66,6 +66,7 @@ def test_the_start_of_spark_is_left_out_of_both(tmp_path: Path) -> None:
     for use in here.uses().values():
         assert use.use is not None
         assert (use.use.cpu_s, use.seconds, use.records) == (0.5, 10.0, 200)
+        assert use.after_start_of == "Spark", "the time is shorter than the observation"
 
 
 @pytest.mark.parametrize("looks", [[BRIDGED], [BRIDGED, RUNS], [RUNS, BRIDGED]], ids=["starts", "just ended", "again"])
@@ -86,6 +87,7 @@ def test_a_program_that_was_started_a_moment_ago_has_no_figure(tmp_path: Path) -
     here.look(RUNS, last=True)
     assert here.uses()[MM2].way_out == "too early: MirrorMaker 2 was starting; ask again in 30 s"
     assert here.uses()[TWINLOG].use is not None
+    assert here.uses()[TWINLOG].after_start_of == ""
     here.work(6.0)
     here.look(RUNS)
     here.work(0.5)
