@@ -85,16 +85,21 @@ class UnsafeGroups:
         """The resolved doubts of the last complete look."""
         self._unresolved: frozenset[tuple[GroupId, TopicPartition]] = frozenset()
         """All other doubts of the last look: a doubt counts from its first look on, as long as the doubt lasts."""
+        self._exactly_ahead: frozenset[tuple[GroupId, TopicPartition]] = frozenset()
+        """The doubts of the last complete look with an exact place, which the group has passed on the target."""
 
     @property
     def inexact(self) -> frozenset[GroupId]:
         """The groups with an offset that has had no exact translation for some time, and that has to move."""
-        return self._groups_of(self._inexact())
+        exact = self._exactly_ahead
+        return self._groups_of([doubt for doubt in self._inexact() if (doubt.group, doubt.where) not in exact])
 
     @property
     def ahead(self) -> frozenset[GroupId]:
         """The groups that would continue on the target after their place there, and have not read on from there."""
-        return self._groups_of(self._ahead())
+        exact = self._exactly_ahead
+        proven = [doubt for doubt in self._inexact() if (doubt.group, doubt.where) in exact]
+        return self._groups_of([*self._ahead(), *proven])
 
     def _groups_of(self, doubts: Collection[Doubt]) -> frozenset[GroupId]:
         unresolved = self._unresolved
@@ -129,30 +134,36 @@ class UnsafeGroups:
         now = self._target.clock.monotonic()
         if not doubts:
             self._looked_at, self._resolved, self._unresolved = doubts, frozenset(), frozenset()
+            self._exactly_ahead = frozenset()
             self._prover, self._proven = None, {}
             return
         if doubts == self._looked_at and now < self._look_again_at:
             return
         try:
-            self._resolved = self._resolve(doubts)
+            self._resolved, self._exactly_ahead = self._resolve(doubts)
         except ClusterError as error:
             log.debug("%s: which groups have moved is unknown: %s", self._name, error)
         else:
             self._looked_at, self._look_again_at = doubts, now + SAME_S
         self._unresolved = frozenset((doubt.group, doubt.where) for doubt in doubts) - self._resolved
 
-    def _resolve(self, doubts: Collection[Doubt]) -> frozenset[tuple[GroupId, TopicPartition]]:
-        """The doubts about positions that a failover leaves right, and about moved groups."""
+    def _resolve(
+        self, doubts: Collection[Doubt]
+    ) -> tuple[frozenset[tuple[GroupId, TopicPartition]], frozenset[tuple[GroupId, TopicPartition]]]:
+        """The doubts about positions that a failover leaves right, and about moved groups; then the doubts with an
+        exact place, which the group has passed on the target."""
         moves, returns = self._moves.read(), self._returns.read()
         places = self._places(doubts)
         present, _ = self._target.call(self._admin.offsets, sorted({doubt.group for doubt in doubts}))
-        return frozenset(
-            (doubt.group, doubt.where)
-            for doubt in doubts
-            if doubt in places
-            and doubt.group in present
-            and self._is_right(doubt, places[doubt], present[doubt.group], moves, returns)
-        )
+        right, exact = set(), set()
+        for doubt in doubts:
+            if doubt not in places or doubt.group not in present:
+                continue
+            if self._is_right(doubt, places[doubt], present[doubt.group], moves, returns):
+                right.add((doubt.group, doubt.where))
+            elif places[doubt].exact:
+                exact.add((doubt.group, doubt.where))
+        return frozenset(right), frozenset(exact)
 
     def _places(self, doubts: Collection[Doubt]) -> dict[Doubt, GroupPlace]:
         found = {

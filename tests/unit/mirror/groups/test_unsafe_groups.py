@@ -152,10 +152,23 @@ def test_a_place_that_offset_syncs_prove_is_exact(scene: Scene) -> None:
     scene.proven = GroupPlace(THERE, 160, exact=True, past=160)
     scene.commit(172)
     scene.stand_at(165)
-    assert scene.look() == ({SHOP}, {SHOP}), "it would skip five records"
+    assert scene.look() == (set(), {SHOP}), "it would skip five records"
     scene.commit(501)
     scene.look()
     assert scene.asked.count("offset syncs") == 3, "what is still to copy has no place to prove"
+
+
+def test_a_group_after_a_proven_place_is_ahead_and_has_an_exact_translation(scene: Scene) -> None:
+    scene.stand_at(300)
+    assert scene.look() == ({SHOP}, {SHOP})
+    scene.proven = GroupPlace(THERE, 165, exact=True, past=165)
+    scene.commit(171)
+    assert scene.look() == (set(), {SHOP})
+    scene.syncing.ahead = {}
+    assert scene.look() == (set(), {SHOP}), "the commits on the target saw a translation that was proven wrong"
+    scene.proven = None
+    scene.commit(172)
+    assert scene.look() == ({SHOP}, set())
 
 
 def test_offset_syncs_are_read_once_for_an_offset_and_forgotten_while_unused(scene: Scene) -> None:
