@@ -170,7 +170,8 @@ def _of_unclear(flow: str, target: str, one: GroupFailover) -> list[Finding]:
     shown = [
         f"{part.facts.source}: {'; '.join(reason.text for reason in part.verdict.reasons)}" for part in one.unclear
     ]
-    return [Finding("group-unclear", severity, AuditPart.GROUPS, text, way, len(one.unclear), flow, _limited(shown))]
+    lines, count = _limited(shown), len(one.unclear)
+    return [Finding("group-unclear", severity, AuditPart.GROUPS, text, way, count, flow, lines, group=one.group)]
 
 
 def _offsets(part: GroupPartitionStatus) -> str:

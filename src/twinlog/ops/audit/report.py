@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from twinlog.message_ids import split_id
 from twinlog.model.amounts import counted, shown_count
+from twinlog.model.topics import listed
 from twinlog.model.types import Alias
 
 FindingKind = Literal[
@@ -98,6 +99,7 @@ class Finding:
 
     `lines` are its details, for example a line for each partition. `way_out` is the next step of an operator, `cause`
     the message id of the cause, if it differs from the id of the kind. A `count` that is not `exact` is a maximum.
+    `group` is the consumer group, if the finding is about a single group that is unable to move.
     """
 
     kind: FindingKind
@@ -110,6 +112,7 @@ class Finding:
     lines: tuple[str, ...] = ()
     cause: str = ""
     exact: bool = True
+    group: str = ""
 
     @property
     def id(self) -> str | None:
@@ -265,6 +268,10 @@ def verdict_of(findings: Sequence[Finding], not_audited: Sequence[object]) -> st
     unclear = sum(found.kind == "group-unclear" and found.severity is Severity.CRITICAL for found in findings)
     if unclear:
         words.append(f"{counted(unclear, 'consumer group')} {'has' if unclear == 1 else 'have'} to wait")
+    stuck = {found.group for found in findings if found.group and found.severity is Severity.WARNING}
+    if stuck:
+        groups, are = ("group", "is") if len(stuck) == 1 else ("groups", "are")
+        words.append(f"{groups} {listed(stuck)} {are} unable to move")
     waiting = sum(found.count for found in findings if found.kind == "lag")
     lossy = any(found.severity is Severity.CRITICAL for found in findings)
     if lossy:

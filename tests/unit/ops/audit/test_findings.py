@@ -411,6 +411,20 @@ def test_the_verdict_counts_the_records_that_wait_to_be_copied() -> None:
     assert (lag.id, unknown.id) == (None, "TW-ALERT-06")
 
 
+def test_the_verdict_names_groups_that_are_unable_to_move() -> None:
+    before_start = replace(STANDS, target_start=TargetOffset(65), target_committed=TargetOffset(60))
+    shop, bi = groups_of("shop", before_start)[0], groups_of("bi", before_start)[0]
+    kept = "A failover today would keep every audited record"
+    assert report(shop).verdict == f"{kept}; group shop is unable to move."
+    assert report(shop, bi).verdict == f"{kept}; groups bi, shop are unable to move."
+    missing = finding(Severity.CRITICAL, AuditPart.RECORDS)
+    assert report(shop, missing).verdict == (
+        "A failover today would lose or repeat records: 1 record is missing, group shop is unable to move."
+    )
+    (waits,) = groups_of("new", replace(STANDS, target_committed=None, checkpoint_source=None, checkpoint_target=None))
+    assert report(waits).verdict.endswith("records: 1 consumer group has to wait.")
+
+
 def test_a_part_that_was_not_audited_is_named_and_no_green_light() -> None:
     clean = report()
     assert (clean.findings, clean.complete, clean.verdict) == ([], True, "The audit is clean.")
