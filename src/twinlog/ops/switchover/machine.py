@@ -42,7 +42,7 @@ from twinlog.ops.switchover.steps.step import (
     SwitchoverClusters,
     silent_note,
 )
-from twinlog.ops.switchover.steps.steps import ORDER, STEPS, lift
+from twinlog.ops.switchover.steps.steps import ORDER, STEPS, count_uncopied, lift
 from twinlog.ops.switchover.steps.waiting import ends_of, spans
 
 T = TypeVar("T")
@@ -143,6 +143,7 @@ class SwitchoverMachine:
                 self._fence_returned_source(run)
             self._sync_again(run, emergency=emergency)
             self._end_earlier(run)
+            self._count_uncopied(run)
             return self._journal.entries
         lost = (
             emergency
@@ -313,6 +314,27 @@ class SwitchoverMachine:
             at_ms = entries.at_ms("check", StepPhase.DONE) or world.now_ms()
             lines.append(JournalLine("check", StepPhase.DONE, JournalEntry(at_ms, {**checked, "notes": notes})))
         self._journal.write(lines)
+
+    def _count_uncopied(self, run: SwitchoverRun) -> None:
+        """Count the records that an emergency left on its source, once the source answers and is fenced."""
+        entries, world = self._journal.entries, self._world
+        if run.options.kind is not SwitchoverKind.EMERGENCY or not world.source_answers or lacks_fence(entries, world):
+            return
+        self._show("prove", f"count the records on {world.ends.source} without a copy")
+        context = StepContext(world, run.options, entries, self._show)
+        try:
+            results = zip(("check", "prove"), count_uncopied(context), strict=True)
+        except ClusterError as error:
+            # All steps are done, and a later run counts.
+            self._show("prove", f"the records on {world.ends.source} stay uncounted: {error}")
+            return
+        now_ms = world.now_ms()
+        self._journal.write(
+            [
+                JournalLine(name, StepPhase.DONE, JournalEntry(entries.at_ms(name, StepPhase.DONE) or now_ms, data))
+                for name, data in results
+            ]
+        )
 
     def _end_earlier(self, run: SwitchoverRun) -> None:
         """End the switchover before, if a lost source left its journal open, and the source answers now."""

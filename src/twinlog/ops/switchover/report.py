@@ -159,7 +159,7 @@ def proved_flows(entries: JournalEntries) -> list[Data]:
             "result": "source lost" if lost else "moved",
             "meaning": BY_PROOF if any(_proof_of(row)["ranges"] for row in proof["rows"]) else POSITIONS,
             "proved": _time(entries.at_ms("prove", StepPhase.DONE)),
-            "partitions": [_moved_range(row) for row in proof["rows"]],
+            "partitions": [_moved_range(row, lost=lost) for row in proof["rows"]],
         }
     ]
 
@@ -187,8 +187,9 @@ def _proof_sums(rows: Sequence[Data]) -> Data | None:
     }
 
 
-def _moved_range(row: Data) -> Data:
-    start, end = row.get("start"), row["copied"] if row["end"] is None else row["end"]
+def _moved_range(row: Data, *, lost: bool) -> Data:
+    # Records after the copied position of a lost source were never copied.
+    start, end = row.get("start"), row["copied"] if lost else row["end"]
     proof = _proof_of(row)
     return {
         "topic": row["topic"],
@@ -297,6 +298,15 @@ def _next(entries: JournalEntries, run: SwitchoverRun, found: Data, actions: Swi
             f"{target} lost records that were copied, at the end of {listed(short)}: they are on {source} alone. "
             "Groups that stood after that end continue by auto.offset.reset unless they are reset by hand"
         )
+    uncopied = (entries.done("prove") or {}).get("uncopied")
+    if uncopied:
+        spans = listed([f"{where}: {first} to {end - 1}" for where, (first, end) in uncopied.items()])
+        then = (
+            "they stay there, before the records of a way back, and groups pass over them"
+            if kept
+            else f"run flow {source}->{target} again, which copies them after the earlier copies"
+        )
+        lines.append(f"records without a copy are on {source} alone ({spans}): {then}")
     different = [row for row in found["partitions"] if _proof_of(row)["differences"]]
     if different:
         names = listed([f"{row['to_topic']}-{row['partition']}" for row in different])

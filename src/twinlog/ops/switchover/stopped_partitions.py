@@ -15,6 +15,7 @@ from twinlog.model.topics import listed
 from twinlog.model.types import Alias, SourceOffset, TopicName, TopicPartition
 from twinlog.ops.status.last_report import LastReportReader
 from twinlog.ops.switchover.model import CopiedPosition
+from twinlog.ops.switchover.steps.step import uncopied_note
 from twinlog.ops.switchover.steps.waiting import lag
 from twinlog.settings.flow import FlowSettings
 from twinlog.worker.control.journal import ControlJournal
@@ -134,11 +135,11 @@ class StoppedPartitions:
 def _waiting(report: DriverReport | None, source: Alias) -> str:
     """The records that waited for their copy by the last report, and the moment up to which all are copied."""
     if report is None:
-        return f"records of {source} without a copy: unknown, as the flow lacks a report: MirrorMaker 2 writes none"
+        return f"{uncopied_note(source)}unknown, as the flow lacks a report: MirrorMaker 2 writes none"
     paused = report.paused_lag or 0
     waited = "an unknown number of records" if report.lag < 0 else counted(report.lag + paused, "record")
     at = shown_moment(report.at_ms)
-    text = f"records of {source} without a copy: {waited} at the last report of the flow ({at}), and all later records"
+    text = f"{uncopied_note(source)}{waited} at the last report of the flow ({at}), and all later records"
     if report.unknown and report.lag >= 0:
         text += f"; of {counted(report.unknown, 'partition')} the number is unknown"
     if report.paused and report.paused_lag is None:

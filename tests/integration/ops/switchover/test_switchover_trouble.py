@@ -160,6 +160,9 @@ def test_an_emergency_knows_its_groups_and_fences_the_source_once_that_is_back(
         again = commands.report(path)
         assert again["run"] == report["run"]
         assert "unfenced" not in json.dumps(again)
+        rows = [(row["end"], row["copied"]) for row in again["partitions"]]
+        assert rows == [(one, one) for one in ends(east, topic)], again["notes"]
+        assert "records of east without a copy: 0 records at " in str(again["notes"])
         assert any("producers stay fenced on east" in line for line in again["next"])
         assert [one.name for one in acls(east) if one.permission == "DENY"] == [topic]
         assert stands(west, group, remote)[0] == 40

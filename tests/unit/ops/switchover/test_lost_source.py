@@ -18,15 +18,15 @@ from tests.unit.ops.switchover.machines import (
     stopped_in_watch,
 )
 from tests.unit.ops.switchover.scripted import P0, P1, Brokers, Kill, KilledError, ScriptedJournal, ScriptedWorld
-from twinlog.errors import RefusedError
+from twinlog.errors import ClusterError, RefusedError
 from twinlog.kafka.retry import COMMAND_CONNECT_S
 from twinlog.mirror.topics.journal_keys import StepPhase, SwitchoverState
 from twinlog.model.types import TopicPartition
 from twinlog.ops.switchover.journal import JournalEntries, ended_by
 from twinlog.ops.switchover.machine import SwitchoverMachine
-from twinlog.ops.switchover.model import SwitchoverKind, SwitchoverOptions, TooLongError
+from twinlog.ops.switchover.model import MovedTopic, SourceEnd, SwitchoverKind, SwitchoverOptions, TooLongError
 from twinlog.ops.switchover.rehearsal import rehearse, unavailable_s
-from twinlog.ops.switchover.report import report
+from twinlog.ops.switchover.report import proved_flows, report
 
 
 def way_back(there: Brokers, earlier: JournalEntries, **what: Any) -> Brokers:
@@ -179,6 +179,67 @@ def test_an_emergency_after_the_end_fences_the_source_that_is_back_and_repeats_n
         # The source tells the offsets of its groups.
         assert {one["result"] for one in data["groups"]["shop"]["offsets"]} == {"there"}
         assert data["groups"]["shop"]["skipped"] == data["groups"]["shop"]["repeated"] == 0
+
+
+@BOTH_NAMINGS
+def test_an_emergency_after_the_end_counts_what_stayed_on_the_source_that_is_back(keeps_names: bool) -> None:
+    emergency = SwitchoverOptions(SwitchoverKind.EMERGENCY)
+    unknown = "records of a without a copy: an unknown number of records, and all later records"
+    held = "orders-0 was held at source offset 10 (oversized): its later records are on a alone"
+    passed = "orders-0: accept-gap passed over source offsets 3 to 5, without a copy"
+    brokers = Brokers(
+        A_TO_B, keeps_names, source_lost=True, producing=False, copies_nothing=True, notes=(unknown, held, passed)
+    )
+    brokers.group_at = {P0: 8, P1: 20}
+    first = machine(brokers).run(emergency)
+    assert [row["end"] for row in report(first)["partitions"]] == [None, None]
+    assert unknown in report(first)["notes"]
+    brokers.source_lost = False
+    entries = machine(brokers).run(emergency)
+    data = report(entries)
+    assert [(row["end"], row["copied"], row["to_end"]) for row in data["partitions"]] == [
+        (50, 10, 1010),
+        (20, 20, 1020),
+    ]
+    (count,) = [note for note in data["notes"] if note.startswith("records of a without a copy: ")]
+    assert count.startswith("records of a without a copy: 40 records at ")
+    assert {held, passed} < set(data["notes"])
+    (line,) = [line for line in data["next"] if line.startswith("records without a copy are on a alone")]
+    then = "they stay there" if keeps_names else "run flow a->b again"
+    assert line.startswith(f"records without a copy are on a alone (orders-0: 10 to 49): {then}")
+    (moved,) = proved_flows(entries)
+    assert [one["source_end"] for one in moved["partitions"]] == [10, 20], "a statement has only copied ranges"
+    if keeps_names:
+        return
+    # The flow runs again.
+    brokers.copied[P0] = 50
+    data = report(machine(brokers).run(emergency))
+    assert [(row["end"], row["copied"], row["to_end"]) for row in data["partitions"]] == [
+        (50, 50, 1050),
+        (20, 20, 1020),
+    ]
+    assert any(note.startswith("records of a without a copy: 0 records at ") for note in data["notes"])
+    assert held not in data["notes"]
+    assert passed in data["notes"]
+    assert not any("are on a alone" in line for line in data["next"])
+
+
+def test_a_source_that_falls_silent_during_its_count_ends_no_emergency() -> None:
+    emergency = SwitchoverOptions(SwitchoverKind.EMERGENCY)
+    brokers = Brokers(A_TO_B, source_lost=True, group_at={P0: 8, P1: 20})
+    machine(brokers).run(emergency)
+    brokers.source_lost = False
+    world, told = ScriptedWorld(brokers, Kill()), list[str]()
+
+    def silent(topics: Collection[MovedTopic]) -> dict[TopicPartition, SourceEnd]:
+        raise ClusterError("cluster a: no broker answers")
+
+    world.source_ends = silent  # type: ignore[method-assign]
+    journal = ScriptedJournal(brokers, Kill())
+    entries = SwitchoverMachine(world, journal, "host 1", lambda _step, words: told.append(words)).run(emergency)
+    assert brokers.fenced
+    assert [row["end"] for row in report(entries)["partitions"]] == [None, None]
+    assert "the records on a stay uncounted: cluster a: no broker answers" in told
 
 
 def test_a_new_emergency_asks_a_cluster_that_was_silent_before() -> None:

@@ -269,6 +269,11 @@ def silent_note(source: Alias) -> str:
     return f"cluster {source} is silent, and producers there stay unfenced"
 
 
+def uncopied_note(source: Alias) -> str:
+    """The begin of the note about the source's records without a copy."""
+    return f"records of {source} without a copy: "
+
+
 def members_note(cluster: Alias) -> str:
     """The begin of the note of a check about the groups that have members on a cluster."""
     return f"groups with members on {cluster}: "

@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from dataclasses import asdict
 
 from twinlog.errors import ClusterError, TwinlogError
+from twinlog.model.amounts import counted, shown_moment
 from twinlog.model.topics import listed
 from twinlog.model.types import TopicPartition
 from twinlog.ops.proven_ranges import PartitionProven
 from twinlog.ops.switchover.journal import Offsets, OffsetsJson, from_json, to_json
 from twinlog.ops.switchover.model import Data, NotReadyError, SwitchoverKind
 from twinlog.ops.switchover.steps.group_step import began, sync_groups
-from twinlog.ops.switchover.steps.step import EarlierStep, Step, StepContext, topics_data
+from twinlog.ops.switchover.steps.step import EarlierStep, Step, StepContext, topics_data, uncopied_note
 from twinlog.ops.switchover.steps.waiting import catch_up, drain, find_unproven, lag, remotes, settle, watch
 
 
@@ -227,6 +228,39 @@ def _require_no_others(context: StepContext) -> None:
             f"{listed(written)}: came to {world.ends.source} after the check, with records that were not waited for; "
             "undo with --abort, and begin again"
         )
+
+
+def count_uncopied(context: StepContext) -> tuple[Data, Data]:
+    """Count the records that stayed on a source that was lost and answers again.
+
+    Returns the results of `check` and `prove` with these counts: the ends of the source, the copied positions, and the
+    source offsets without a copy. Raises ClusterError.
+    """
+    world, checked, proof = context.world, context.done("check"), context.done("prove")
+    source, at_ms = world.ends.source, world.now_ms()
+    # The flow may copy meanwhile, so the positions are read last.
+    ends = {where: end.end for where, end in world.source_ends(context.topics).items()}
+    starts, copied, there = world.source_starts(context.topics), world.read_copied_positions(), remotes(context)
+    left = lag(ends, starts, copied)
+    for where in world.find_empty_spans({where: (ends[where] - count, ends[where]) for where, count in left.items()}):
+        del left[where]
+    on_target = world.target_ends(there.values())
+    kept = {topic.name for topic in context.topics if topic.keeps_name}
+    rows = []
+    for row in proof["rows"]:
+        where = TopicPartition(row["topic"], row["partition"])
+        known = copied.get(where)
+        counted_row = {**row, "end": ends.get(where), "copied": row["copied"] if known is None else known.source}
+        if where.topic not in kept:
+            # Under the same name the records of producers follow the copies.
+            counted_row["to_end"] = on_target.get(there[where], row["to_end"])
+        rows.append(counted_row)
+    note = f"{uncopied_note(source)}{counted(sum(left.values()), 'record')} at {shown_moment(at_ms)}"
+    notes = [one for one in checked["notes"] if not one.startswith(uncopied_note(source))]
+    if not left:
+        notes = [one for one in notes if f"later records are on {source} alone" not in one]
+    uncopied = {str(where): [ends[where] - count, ends[where]] for where, count in sorted(left.items())}
+    return {**checked, "notes": [*notes, note]}, {**proof, "rows": rows, "uncopied": uncopied}
 
 
 def begin_seed(context: StepContext) -> Data:
