@@ -205,7 +205,7 @@ class SwitchoverMachine:
         for name in reversed(ORDER[run.options.kind]):
             undo = STEPS[name].undo
             if undo is not None and context.entries.begun(name) is not None:
-                self._show("abort", f"takes back: {STEPS[name].words}")
+                self._show("abort", f"takes back: {STEPS[name].describe(run.options.kind)}")
                 self._tried(name, undo, context)
         self._journal.write([], replace(run, state=SwitchoverState.ABORTED))
         return self._journal.entries
@@ -462,7 +462,7 @@ class SwitchoverMachine:
                 ended = []
                 context.entries = self._journal.entries
             # Operators act on shown words: producers resume after `open`, so the end of that step is written first.
-            self._show(name, step.words)
+            self._show(name, step.describe(run.options.kind))
             result = self._tried(name, step.act, context)
             if isinstance(result, EarlierStep):
                 self._show(name, f"{result.why}: goes back to {result.step}")

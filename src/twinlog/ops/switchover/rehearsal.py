@@ -88,7 +88,7 @@ def rehearse(
     steps = _wait_of(world, options)
     for name in ORDER[options.kind]:
         calls, seconds = _calls(world, options, preflight, name)
-        steps.append(RehearsedStep(name, STEPS[name].words, tuple(calls), seconds))
+        steps.append(RehearsedStep(name, STEPS[name].describe(options.kind), tuple(calls), seconds))
     return preflight, steps
 
 

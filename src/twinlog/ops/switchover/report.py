@@ -66,7 +66,7 @@ def report(entries: JournalEntries, actions: SwitchoverActions = _COMMANDS) -> D
         "steps": [
             {
                 "step": name,
-                "does": STEPS[name].words,
+                "does": STEPS[name].describe(run.options.kind),
                 "began": _time(entries.at_ms(name, StepPhase.BEGUN)),
                 "done": _time(entries.at_ms(name, StepPhase.DONE)),
                 "seconds": _seconds(entries, name, run.began_ms),

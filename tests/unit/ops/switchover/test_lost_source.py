@@ -60,6 +60,23 @@ def test_the_rehearsal_of_an_emergency_counts_the_wait_for_a_silent_source() -> 
     assert waits[True] == pytest.approx(waits[False] + COMMAND_CONNECT_S)
 
 
+def test_the_steps_of_an_emergency_claim_no_record_and_no_end_of_the_lost_source() -> None:
+    emergency, told = SwitchoverOptions(SwitchoverKind.EMERGENCY), list[str]()
+    _, rehearsed = rehearse(ScriptedWorld(Brokers(A_TO_B, source_lost=True), Kill()), emergency, JournalEntries())
+    lost = report(machine(Brokers(A_TO_B, source_lost=True), told=told).run(emergency))
+    planned = report(machine(Brokers(A_TO_B)).run(PLANNED))
+    words = {
+        "settle": ("wait until the copies keep their ends", "wait until the source stands still"),
+        "prove": ("note the ends of the copies on the target", "show that all records are on the target"),
+    }
+    for step, (of_lost, of_planned) in words.items():
+        assert [one["does"] for one in lost["steps"] if one["step"] == step] == [of_lost]
+        assert [one["does"] for one in planned["steps"] if one["step"] == step] == [of_planned]
+        assert [one.words for one in rehearsed if one.step == step] == [of_lost]
+        assert f"{step}: {of_lost}" in told
+        assert f"{step}: {of_planned}" not in told
+
+
 @BOTH_NAMINGS
 @pytest.mark.parametrize("lost", [False, True], ids=["planned", "emergency"])
 def test_the_way_back_begins_at_the_cut(keeps_names: bool, lost: bool) -> None:

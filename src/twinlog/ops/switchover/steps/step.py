@@ -300,7 +300,8 @@ def _nothing(_context: StepContext) -> Data:
 class Step:
     """`begin` reads, and returns the plan; `act` executes it, also a second time, and returns the result.
 
-    `undo` takes back all changes that `act` may have made. `words` describe the step.
+    `undo` takes back all changes that `act` may have made. `words` describe the step; in an emergency `words_of_lost`
+    describe a step that does less there.
     """
 
     name: str
@@ -308,3 +309,8 @@ class Step:
     act: Callable[[StepContext], Data | EarlierStep]
     begin: Callable[[StepContext], Data] = _nothing
     undo: Callable[[StepContext], None] | None = None
+    words_of_lost: str = ""
+
+    def describe(self, kind: SwitchoverKind) -> str:
+        """The action of the step in a switchover of a kind, in words."""
+        return (kind is SwitchoverKind.EMERGENCY and self.words_of_lost) or self.words
