@@ -107,6 +107,12 @@ class JournalEntries:
         refused = self.run is not None and self.run.state is SwitchoverState.ABORTED
         return list((self.begun("check") or {}).get("problems", ())) if refused else []
 
+    @property
+    def refused_since(self) -> JournalEntry | None:
+        """The refusal of the last try to begin a switchover after this ended switchover, with its `problems`."""
+        found = (self.begun("check") or {}).get("refused_since")
+        return None if found is None else JournalEntry(found["at_ms"], {"problems": found["problems"]})
+
     def at_ms(self, step: str, phase: StepPhase) -> int | None:
         """When that was."""
         entry = self.steps.get((step, phase))

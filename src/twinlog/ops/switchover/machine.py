@@ -383,19 +383,22 @@ class SwitchoverMachine:
         return run
 
     def _end_refused(self, run: SwitchoverRun, before: JournalEntries, problems: Sequence[str]) -> None:
-        """Leave no switchover under way after a refused pre-flight: the journal has the ended switchover before it, or
-        else the `problems`."""
+        """Leave no switchover under way after a refused pre-flight: the journal has the `problems`, and the ended
+        switchover before it."""
         if not unchanged(self._journal.entries):
             return
         # The obstacles are the news, even if the journal is silent now.
         with suppress(ClusterError):
+            now_ms = self._world.now_ms()
             if before.run is not None and before.run.state in ENDED and not before.refusals:
-                begun = JournalLine("check", StepPhase.BEGUN, before.steps.get(("check", StepPhase.BEGUN)))
-                self._journal.write([begun], before.run)
+                begun_ms = before.at_ms("check", StepPhase.BEGUN) or before.run.began_ms
+                since = {"refused_since": {"at_ms": now_ms, "problems": list(problems)}}
+                begun = JournalEntry(begun_ms, (before.begun("check") or {}) | since)
+                self._journal.write([JournalLine("check", StepPhase.BEGUN, begun)], before.run)
                 # The lines of the switchover before count again.
                 self._journal.read()
             else:
-                refused = JournalEntry(self._world.now_ms(), {"problems": list(problems)})
+                refused = JournalEntry(now_ms, {"problems": list(problems)})
                 self._journal.write(
                     [JournalLine("check", StepPhase.BEGUN, refused)], replace(run, state=SwitchoverState.ABORTED)
                 )

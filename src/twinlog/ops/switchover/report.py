@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from twinlog.mirror.topics.journal_keys import StepPhase, SwitchoverState
+from twinlog.model.amounts import shown_moment
 from twinlog.model.groups import MEMBERLESS
 from twinlog.model.topics import listed
 from twinlog.ops.switchover.journal import JournalEntries, SwitchoverRun
@@ -81,7 +82,7 @@ def report(entries: JournalEntries, actions: SwitchoverActions = _COMMANDS) -> D
         "tail": (entries.done("rejoin") or {}).get("tail", {}),
     }
     found["failed"] = entries.refusals or failed_parts(entries, run, found["groups"], actions)
-    found["next"] = _next(entries, run, found, actions)
+    found["next"] = [*_next(entries, run, found, actions), *_refused_since(entries, run, actions)]
     return found
 
 
@@ -331,6 +332,16 @@ def _next(entries: JournalEntries, run: SwitchoverRun, found: Data, actions: Swi
     elif found["fence"] != FenceMethod.NONE and not (entries.done("release") or {}).get("stays"):
         lines.append(f"keep producers away from {source}: the fence there is lifted")
     return lines
+
+
+def _refused_since(entries: JournalEntries, run: SwitchoverRun, actions: SwitchoverActions) -> list[str]:
+    """The refusal of the last try to begin a later switchover, in a line."""
+    refused = entries.refused_since
+    if refused is None:
+        return []
+    why, at = "; ".join(refused.data["problems"]), shown_moment(refused.at_ms)
+    begun = f"the last try to switch over {run.ends} ({at}) was refused, and changed nothing"
+    return [f"{begun}: {why}; mend that, and {actions.repeat}"]
 
 
 def _spans(partitions: Data) -> str:

@@ -210,10 +210,19 @@ def test_a_refused_pre_flight_keeps_the_journal_of_the_switchover_before() -> No
     brokers = Brokers(A_TO_B)
     machine(brokers).run(PLANNED)
     before = machine(brokers).release_fence()
-    brokers.problems = ("no leader",)
-    with pytest.raises(NotReadyError):
-        machine(brokers).run(PLANNED)
-    assert report(ScriptedJournal(brokers, Kill()).entries) == report(before)
+    assert before.refused_since is None
+    for problems in (("no disk",), ("no leader", "no copy")):
+        brokers.problems = problems
+        with pytest.raises(NotReadyError):
+            machine(brokers).run(PLANNED)
+        told, known = report(ScriptedJournal(brokers, Kill()).entries), report(before)
+        *steps, line = told["next"]
+        assert {**told, "next": steps} == known
+        assert line.startswith("the last try to switch over a->b (")
+        why = "; ".join(problems)
+        assert line.endswith(f") was refused, and changed nothing: {why}; mend that, and run the same command again")
+    brokers.problems = ()
+    assert machine(brokers).run(PLANNED).refused_since is None, "a switchover that begins follows the refusal"
 
 
 def test_obstacles_of_a_later_step_leave_the_switchover_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
