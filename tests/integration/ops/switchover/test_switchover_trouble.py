@@ -103,8 +103,7 @@ def test_a_topic_that_brokers_hide_is_an_obstacle_and_is_named_once_it_is_seen(
     assert lacks in commands.run("switchover", by_login["hidden"], *ends_of, "--wave", "b", "--dry-run", code=1)
     both = ("switchover", by_login["both"], *ends_of, "--wave", "c", "--dry-run")
     assert lacks in commands.run(*both, code=1)
-    # The same command only commits the offsets of groups again.
-    assert "nothing was changed" in commands.run(*there, "--dry-run")
+    assert "the same command only commits the offsets of groups again" in commands.run(*there, "--dry-run")
     create_acls(east, [Acl(hidden, login, operation) for operation in ("READ", "DESCRIBE_CONFIGS")])
     line = f"TW-SWITCH-20: {hidden} was not moved, as the check did not see it"
     assert line in commands.run(*there, code=1)
