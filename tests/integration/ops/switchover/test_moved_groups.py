@@ -40,6 +40,8 @@ def test_a_group_that_reads_on_after_a_switchover_and_stops_has_moved(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(group_sync, "LOOK_AGAIN_S", 1.0)
+    # The group commits on east without members: the wait for its doubt is no longer than this rest.
+    monkeypatch.setattr(group_sync, "HANDS_OFF_S", 1.0)
     east, west = pair
     topic, remote, group = topic_name, f"east.{topic_name}", f"g-{topic_name}"
     create_topic(east, topic, PARTITIONS)
