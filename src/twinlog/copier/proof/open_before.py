@@ -5,8 +5,7 @@ Such records lie before the first record of the proof, so the prover never reads
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Protocol
+from collections.abc import Awaitable, Callable, Mapping
 
 from twinlog.copier.proof.comparing import ProofCursor, ProofDifference, ReadableLog, RemoteBatch
 from twinlog.errors import TwinlogError
@@ -16,13 +15,8 @@ from twinlog.kafka.net.loop import Loop
 from twinlog.kafka.retry import PROOF_READING, Backoff
 from twinlog.model.types import SourceOffset, TargetOffset
 
-
-class ReadAgain(Protocol):
-    """Reads the visible batches of a remote log between two offsets, from the present leader. Raises ClusterError."""
-
-    async def __call__(
-        self, cursor: ProofCursor, start: TargetOffset, end: TargetOffset, /
-    ) -> tuple[list[RemoteBatch], ReadableLog]: ...
+ReadAgain = Callable[[ProofCursor, TargetOffset, TargetOffset], Awaitable[tuple[list[RemoteBatch], ReadableLog]]]
+"""Reads the visible batches of a remote log between two offsets, from the present leader. Raises ClusterError."""
 
 
 class OpenBefore:
