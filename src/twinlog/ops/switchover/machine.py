@@ -311,8 +311,7 @@ class SwitchoverMachine:
             checked = context.done("check")
             notes = [note for note in checked["notes"] if note != silent_note(world.ends.source)]
             notes.append(f"cluster {world.ends.source} was silent, answered later, and was fenced then")
-            at_ms = entries.at_ms("check", StepPhase.DONE) or world.now_ms()
-            lines.append(JournalLine("check", StepPhase.DONE, JournalEntry(at_ms, {**checked, "notes": notes})))
+            lines.append(self._amended("check", {**checked, "notes": notes}))
         self._journal.write(lines)
 
     def _count_uncopied(self, run: SwitchoverRun) -> None:
@@ -328,13 +327,12 @@ class SwitchoverMachine:
             # All steps are done, and a later run counts.
             self._show("prove", f"the records on {world.ends.source} stay uncounted: {error}")
             return
-        now_ms = world.now_ms()
-        self._journal.write(
-            [
-                JournalLine(name, StepPhase.DONE, JournalEntry(entries.at_ms(name, StepPhase.DONE) or now_ms, data))
-                for name, data in results
-            ]
-        )
+        self._journal.write([self._amended(name, data) for name, data in results])
+
+    def _amended(self, step: str, data: Data) -> JournalLine:
+        """The line that replaces the result of a step, and keeps the time of the step."""
+        at_ms = self._journal.entries.at_ms(step, StepPhase.DONE) or self._world.now_ms()
+        return JournalLine(step, StepPhase.DONE, JournalEntry(at_ms, data))
 
     def _end_earlier(self, run: SwitchoverRun) -> None:
         """End the switchover before, if a lost source left its journal open, and the source answers now."""
