@@ -13,6 +13,7 @@ from harness.virtual.clock import VirtualClock
 from harness.virtual.cluster import VirtualCluster
 from harness.virtual.loop import VirtualLoop, virtual_loop
 from harness.virtual.requests import METADATA
+from tests.unit.worker.topics.test_topic_conflicts import flow
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.mirror.groups import checkpoint_writer as writer
 from twinlog.mirror.groups import group_sync
@@ -28,14 +29,7 @@ from twinlog.settings.flow import AdminSettings, ClientSettings, ConsumerSetting
 
 THERE = TopicPartition(TopicName("east.t"), 0)
 NOBODY = ClientSettings(("127.0.0.1:1",))
-SETTINGS = FlowSettings(
-    Alias("east"),
-    Alias("west"),
-    ConsumerSettings(NOBODY),
-    ProducerSettings(NOBODY),
-    AdminSettings(NOBODY),
-    AdminSettings(NOBODY),
-)
+SETTINGS = flow("east", "west", "default")
 LISTED = {
     name: GroupListing(name, "consumer", "Stable" if number % 2 else "Empty", "classic")
     for number in range(3000)

@@ -9,6 +9,7 @@ from typing import Any, cast
 import pytest
 
 from harness.virtual.clock import VirtualClock
+from tests.unit.worker.topics.test_topic_conflicts import flow
 from twinlog.errors import ClusterError
 from twinlog.mirror.groups import unsafe_groups
 from twinlog.mirror.groups.checkpoint_writer import CheckpointWriter
@@ -17,20 +18,11 @@ from twinlog.mirror.groups.group_places import GroupPlace
 from twinlog.mirror.groups.move_facts import GroupMove
 from twinlog.mirror.groups.unsafe_groups import SAME_S, UnsafeGroups
 from twinlog.model.groups import CommittedOffset, GroupOffsets
-from twinlog.model.types import Alias, GroupId, SourceOffset, TargetOffset, TopicName, TopicPartition
-from twinlog.settings.flow import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
+from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicName, TopicPartition
 
 SHOP = GroupId("shop")
 HERE, THERE = TopicPartition(TopicName("t"), 0), TopicPartition(TopicName("east.t"), 0)
-NOBODY = ClientSettings(("127.0.0.1:1",))
-SETTINGS = FlowSettings(
-    Alias("east"),
-    Alias("west"),
-    ConsumerSettings(NOBODY),
-    ProducerSettings(NOBODY),
-    AdminSettings(NOBODY),
-    AdminSettings(NOBODY),
-)
+SETTINGS = flow("east", "west", "default")
 
 
 class Scene:
