@@ -53,7 +53,8 @@ WIDTH, HEIGHT = 1240, 820
 
 def sources() -> Iterator[Path]:
     """The files that the pictures show."""
-    yield from (UI / "templates" / f"{name}.html" for name in ("base", "parts", *PAGES))
+    for name in ("base", "parts", *PAGES):
+        yield from (UI / "templates").rglob(f"{name}.html")
     yield from (UI / "static" / name for name in ("charts.js", "console.css"))
 
 

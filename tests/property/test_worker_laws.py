@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from harness.wait import wait_for
 from tests.unit.connect.serving import Client, Response
-from tests.unit.connect.whole_worker import BODY_BYTES, Beats, whole_worker
+from tests.unit.connect.worker.whole_worker import BODY_BYTES, Beats, whole_worker
 
 HEARTBEAT = {
     "connector.class": "MirrorHeartbeat",

@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Mapping
 
 from harness.virtual.workers import World
-from tests.unit.config import worker_files
+from tests.unit.config.files import worker_files
 from twinlog.config.properties import parse_properties
 from twinlog.config.worker import worker_of
 from twinlog.connect.herder import Herder

@@ -15,21 +15,21 @@ from twinlog.errors import RequestError
 from twinlog.ui.assets import takes_gzip
 from twinlog.ui.events import EventStreams
 from twinlog.ui.guards import SecurityHeaders
-from twinlog.ui.live_parts import LEVEL, PACKED_FROM
-from twinlog.ui.login import LoginPages
-from twinlog.ui.pages.connector_forms import ConnectorFormPages
-from twinlog.ui.pages.connector_offsets import ConnectorOffsetsPages
-from twinlog.ui.pages.connectors import ConnectorsPages
+from twinlog.ui.live.parts import LEVEL, PACKED_FROM
+from twinlog.ui.pages.connectors.connectors import ConnectorsPages
+from twinlog.ui.pages.connectors.forms import ConnectorFormPages
+from twinlog.ui.pages.connectors.offsets import ConnectorOffsetsPages
 from twinlog.ui.pages.flow import FlowPage
 from twinlog.ui.pages.groups import GroupsPages
+from twinlog.ui.pages.login import LoginPages
 from twinlog.ui.pages.migration import MigrationPages
 from twinlog.ui.pages.overview import OverviewPage
 from twinlog.ui.pages.readiness import ReadinessPage
-from twinlog.ui.pages.records import RecordsPages
 from twinlog.ui.pages.switchover import SwitchoverPages
-from twinlog.ui.pages.topic import TopicPage
-from twinlog.ui.pages.topic_actions import TopicActionPages
-from twinlog.ui.pages.topics import TopicsPage
+from twinlog.ui.pages.topics.actions import TopicActionPages
+from twinlog.ui.pages.topics.records import RecordsPages
+from twinlog.ui.pages.topics.topic import TopicPage
+from twinlog.ui.pages.topics.topics import TopicsPage
 from twinlog.ui.rendering import ConsolePage
 from twinlog.ui.site import ConsoleSettings, ConsoleSite
 from twinlog.ui.sources import ConsoleSources

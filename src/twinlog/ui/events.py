@@ -15,8 +15,8 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from twinlog.errors import RequestError
-from twinlog.ui.live import LivePoller
-from twinlog.ui.live_flows import MOST_READINGS
+from twinlog.ui.live.flows import MOST_READINGS
+from twinlog.ui.live.poller import LivePoller
 from twinlog.ui.site import ConsoleSite
 from twinlog.ui.visits import ConsoleEndpoint, Visit
 

@@ -17,13 +17,13 @@ from twinlog.settings.flow import FlowSettings
 from twinlog.settings.open_id import OpenIdSettings
 from twinlog.ui.assets import ConsoleAssets
 from twinlog.ui.conducting import SwitchoverConductor
-from twinlog.ui.live import LivePoller
-from twinlog.ui.live_flows import LiveFlows
-from twinlog.ui.live_parts import LiveParts
-from twinlog.ui.login_check import LoginCheck
-from twinlog.ui.open_id.code_flow import CodeFlow
+from twinlog.ui.live.flows import LiveFlows
+from twinlog.ui.live.parts import LiveParts
+from twinlog.ui.live.poller import LivePoller
+from twinlog.ui.login.login_check import LoginCheck
+from twinlog.ui.login.open_id.code_flow import CodeFlow
+from twinlog.ui.login.sessions import SessionStore
 from twinlog.ui.rendering import PageRenderer
-from twinlog.ui.sessions import SessionStore
 from twinlog.ui.sources import ConsoleSources
 
 if TYPE_CHECKING:

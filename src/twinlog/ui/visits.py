@@ -19,8 +19,8 @@ from twinlog.message_ids import told
 from twinlog.ui.assets import takes_gzip
 from twinlog.ui.faults import log_fault
 from twinlog.ui.guards import address_of, port_of, require_own_machine, require_same_origin
+from twinlog.ui.login.sessions import COOKIE, SECURE_COOKIE, ConsoleSession, cookie_of, transient_session
 from twinlog.ui.rendering import ConsolePage, PageFrame
-from twinlog.ui.sessions import COOKIE, SECURE_COOKIE, ConsoleSession, cookie_of, transient_session
 from twinlog.ui.site import ConsoleSite
 
 TOKEN_FIELD, TOKEN_HEADER = "token", "x-csrf-token"

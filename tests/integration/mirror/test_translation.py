@@ -18,7 +18,7 @@ from harness.produce import NewRecord, numbered, produce
 from harness.tools import CONSOLE_CONSUMER, run_tool
 from harness.topics import create_topic, delete_records, offsets
 from harness.wait import wait_for
-from tests.integration.copier.test_copy_compacted import CLEANED, wait_until_cleaned, write_segments
+from tests.integration.copier.batches.test_copy_compacted import CLEANED, wait_until_cleaned, write_segments
 from tests.integration.copier.test_positions import mm2_position, store
 from tests.integration.copying import SOURCE, TARGET, CopyFlow, flow_settings
 from twinlog.kafka.admin.cluster import ClusterAdmin

@@ -20,7 +20,7 @@ from harness.wait import wait_for
 from tests.integration.copying import CopyFlow
 from tests.integration.mirror_process import flow_properties
 from tests.integration.running import RunTwinlog
-from tests.unit.connect.whole_worker import whole_worker
+from tests.unit.connect.worker.whole_worker import whole_worker
 from twinlog.cli.check import check_resource
 from twinlog.config import load
 from twinlog.config.queries import check_queries

@@ -35,7 +35,7 @@ def browsers(monkeypatch: pytest.MonkeyPatch) -> Iterator[Browsers]:
 @pytest.fixture
 def app(browsers: Browsers, monkeypatch: pytest.MonkeyPatch) -> Iterator[ConsoleApp]:
     """The console of the flow of the bench, at the address that the browsers know, with news five times a second."""
-    monkeypatch.setattr("twinlog.ui.live_flows.EVERY_S", 0.2)
+    monkeypatch.setattr("twinlog.ui.live.flows.EVERY_S", 0.2)
     sources = FakeSources(replace(SETTINGS, source=Alias(ALIASES["twinlog"]), target=Alias(TARGET)))
     made = console_app(sources)
     where = urlsplit(browsers.listener)

@@ -11,7 +11,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from tests.unit.config import kafkas_files
+from tests.unit.config.files import kafkas_files
 from twinlog.cli.check import check
 from twinlog.cli.main import app as main_app
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from tests.unit.config import kafkas_files, worker_files
+from tests.unit.config.files import kafkas_files, worker_files
 from tests.unit.config.said import said
 from twinlog.cli.main import app
 from twinlog.config.properties import parse_properties

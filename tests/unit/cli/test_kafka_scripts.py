@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.config import kafkas_files
+from tests.unit.config.files import kafkas_files
 from twinlog.cli.kafka_scripts import (
     DISTRIBUTED,
     STANDALONE,

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.config import worker_files
+from tests.unit.config.files import worker_files
 from tests.unit.config.said import said
 from twinlog.config import load
 from twinlog.config.connector import CONNECTOR_CLASSES, ConnectorFlow, build_connector, connector_kind

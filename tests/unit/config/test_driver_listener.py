@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.config import worker_files
+from tests.unit.config.files import worker_files
 from tests.unit.config.said import said
 from twinlog.config import load
 from twinlog.config.properties import parse_properties

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.config import kafkas_files, worker_files
+from tests.unit.config.files import kafkas_files, worker_files
 from tests.unit.config.said import said
 from twinlog.config.keys.table import WORKER_FILE
 from twinlog.config.properties import PropertyEntry, parse_properties

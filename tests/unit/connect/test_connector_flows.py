@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.unit.config import kafkas_files
+from tests.unit.config.files import kafkas_files
 from twinlog.config.properties import parse_properties
 from twinlog.config.worker import worker_of
 from twinlog.connect.connector_flows import MOST_TASKS, ConnectorFlows

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.connect.whole_worker import Nowhere, OffsetLog, SlowLog
+from tests.unit.connect.worker.whole_worker import Nowhere, OffsetLog, SlowLog
 from tests.unit.connectors.test_validation import WORKER
 from twinlog.config.properties import parse_properties
 from twinlog.config.worker import worker_of

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.connect.whole_worker import whole_worker
+from tests.unit.connect.worker.whole_worker import whole_worker
 from twinlog.errors import EngineError
 from twinlog.transforms.sql import query
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.config import worker_files
+from tests.unit.config.files import worker_files
 from tests.unit.config.own_code import Writer, modules
 from twinlog.config.connector import CONNECTOR_CLASSES, ConnectorFlow, build_connector
 from twinlog.config.properties import parse_properties

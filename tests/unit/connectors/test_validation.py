@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.config import worker_files
+from tests.unit.config.files import worker_files
 from twinlog.config.connector import CONNECTOR_CLASSES, build_connector
 from twinlog.config.keys.table import ALL_KEYS, CONNECTOR_KEYS, SECURITY
 from twinlog.config.properties import parse_properties

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from harness.wait import wait_for
-from tests.unit.config import kafkas_files
+from tests.unit.config.files import kafkas_files
 from twinlog.console import signals
 
 DEADLINE_S = 120.0

@@ -9,7 +9,7 @@ import pytest
 from harness.virtual.faults import Fault
 from harness.virtual.requests import DELETE_RECORDS, LIST_OFFSETS, PRODUCE
 from tests.unit.copier.copied import REMOTE, TOPIC, World, part, world
-from tests.unit.copier.test_identical_transactions import SourceProducer, require_same, transactional_world
+from tests.unit.copier.identical.test_identical_transactions import SourceProducer, require_same, transactional_world
 from twinlog.copier.partition.source_log import SourcePosition
 from twinlog.copier.remote_bounds import ENDS_S, INTERVAL_S, REFUSED_S
 from twinlog.kafka.protocol.error_codes import Code

@@ -18,9 +18,9 @@ from tests.unit.connect.serving import LOOPBACK
 from tests.unit.ops.status.test_state import NOW
 from tests.unit.ui.browser import FORM_COOKIE, SESSION_COOKIE, Browser
 from tests.unit.ui.fakes import FLOW, FakeRest, FakeSources, fake_worker, topic
-from tests.unit.ui.test_migration import DRAFT, ScriptedStore
-from tests.unit.ui.test_records import ONE
-from tests.unit.ui.test_topic_actions import SKIP
+from tests.unit.ui.migration.test_migration import DRAFT, ScriptedStore
+from tests.unit.ui.topics.test_records import ONE
+from tests.unit.ui.topics.test_topic_actions import SKIP
 from tests.unit.worker.test_driver_report import SETTINGS
 from twinlog.clock import SYSTEM
 from twinlog.connect.rest.api import RestApi

@@ -9,7 +9,7 @@ import pytest
 
 from tests.unit.ui.browser import Browser
 from tests.unit.ui.fakes import FakeSources, fake_worker
-from tests.unit.ui.test_records import ONE, URL
+from tests.unit.ui.topics.test_records import ONE, URL
 from twinlog.ui.assets import FOLDER
 from twinlog.ui.both_sides import RecordPair
 

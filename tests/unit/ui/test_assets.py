@@ -17,7 +17,7 @@ import pytest
 from tests.unit.ops.status.test_command import REPORTED
 from tests.unit.ui.browser import Browser
 from tests.unit.ui.fakes import HELD, FakeSources, group, snapshot, topic
-from tests.unit.ui.test_migration import DRAFT, ScriptedStore
+from tests.unit.ui.migration.test_migration import DRAFT, ScriptedStore
 from twinlog.model.types import GroupId, TopicName
 from twinlog.ops.topics.reader import TopicState
 from twinlog.ui.app import ConsoleApp, console_app
@@ -176,7 +176,7 @@ def test_a_choice_of_a_thousand_topics_is_light(browser: Browser, app: ConsoleAp
 
 
 def test_no_template_has_a_script_a_style_or_an_address_of_elsewhere() -> None:
-    for path in TEMPLATES.iterdir():
+    for path in TEMPLATES.rglob("*.html"):
         text = path.read_text()
         assert not re.search(r"<script(?![^>]* src=)", text), path
         assert not re.search(r"<style|\bstyle=|\son\w+=|hx-on|javascript:|js:|https?://|//[a-z]", text), path

@@ -30,7 +30,7 @@ from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicName, 
 from twinlog.ops.switchover.clusters import LiveClusters
 from twinlog.ops.switchover.model import MovedGroups, MovedTopic, Preflight, SwitchoverOptions
 from twinlog.ui.app import ConsoleApp
-from twinlog.ui.live import LivePoller, LiveReading
+from twinlog.ui.live.poller import LivePoller, LiveReading
 from twinlog.ui.rehearsal import Rehearsal, RehearsalReader
 
 READY = "/ui/readiness?flow=a-%3Eb"

@@ -14,7 +14,7 @@ from hypothesis import settings
 
 from tests.unit.ui.browser import Answer, Browser
 from tests.unit.ui.consoles import PASSWORD_FIELDS, WatchedConsole, encoded
-from tests.unit.ui.test_security import HOSTILE, names_of
+from tests.unit.ui.login.test_security import HOSTILE, names_of
 from twinlog.ui.guards import HEADERS
 
 FORM = "application/x-www-form-urlencoded"

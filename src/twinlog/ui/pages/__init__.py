@@ -1,1 +1,1 @@
-"""The pages of the console, a file each; their templates are in `ui/templates`."""
+"""The pages of the console, a file each; folders of `ui/templates` have their templates."""

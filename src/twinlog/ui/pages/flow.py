@@ -10,11 +10,11 @@ from starlette.routing import Route
 from twinlog.model.amounts import counted, shown_age, shown_bytes, shown_moment
 from twinlog.ops.status.report_history import MOST_BYTES, ReportHistory
 from twinlog.ops.status.status_text import flow_figures
-from twinlog.ui.kept_readings import columns_of, points_of_reports
-from twinlog.ui.live_flows import LiveFlow
+from twinlog.ui.live.flows import LiveFlow
+from twinlog.ui.live.kept_readings import columns_of, points_of_reports
 from twinlog.ui.pages.attention import attention_rows, attentions
 from twinlog.ui.pages.overview import flow_row
-from twinlog.ui.pages.topics import topics_list
+from twinlog.ui.pages.topics.topics import topics_list
 from twinlog.ui.rendering import ConsolePage
 from twinlog.ui.site import ConsoleSite
 from twinlog.ui.visits import ConsoleEndpoint, Visit, page_routes

@@ -15,7 +15,7 @@ from twinlog.model.types import GroupId
 from twinlog.ops.groups.checkpoint_history import GroupSyncEvent
 from twinlog.ops.groups.command import flow_json, hidden_offsets, summary
 from twinlog.ops.groups.reader import GroupStatus
-from twinlog.ui.live_flows import LiveFlow
+from twinlog.ui.live.flows import LiveFlow
 from twinlog.ui.pages.paging import ListColumn, ListQuery, Row, paged
 from twinlog.ui.rendering import ConsolePage
 from twinlog.ui.site import ConsoleSite
@@ -82,7 +82,9 @@ class GroupsPages:
             "trouble": reading.trouble,
             "reading": reading.version == 0,
         }
-        return ConsolePage("groups.html", "groups", f"Groups of {name}", data, live=(f"groups:{name}",), shared=True)
+        return ConsolePage(
+            "groups/groups.html", "groups", f"Groups of {name}", data, live=(f"groups:{name}",), shared=True
+        )
 
     async def show_group(self, visit: Visit) -> ConsolePage:
         """A group by the newest reading. Raises RequestError 404 for an unknown group, 502 before the first reading."""
@@ -112,7 +114,7 @@ class GroupsPages:
             "syncs": _syncs(flow, GroupId(wanted)),
             "syncs_trouble": flow.checkpoints.reading.trouble,
         }
-        return ConsolePage("group.html", "groups", wanted, data, live=(f"groups:{name}", f"checkpoints:{name}"))
+        return ConsolePage("groups/group.html", "groups", wanted, data, live=(f"groups:{name}", f"checkpoints:{name}"))
 
     def _following(self) -> list[str]:
         return [name for name in self._site.sources.flows if self._site.sources.follower(name) is not None]

@@ -111,7 +111,7 @@ class MigrationPages:
             "log": None if one.run is None else str(one.run.log),
             "process": _process(one),
         }
-        return ConsolePage("migration_plan.html", "migration", f"Migrate {one.draft.flow}", data)
+        return ConsolePage("migration/plan.html", "migration", f"Migrate {one.draft.flow}", data)
 
     async def run(self, visit: Visit) -> Response:
         """Do an action of `MODES`; the form of a plan names the draft that its page shows."""
@@ -158,7 +158,7 @@ class MigrationPages:
             "target": ClusterAddress.typed(form, "target"),
             "mistake": None,
         }
-        return ConsolePage("migration.html", "migration", "Migrate", data)
+        return ConsolePage("migration/migration.html", "migration", "Migrate", data)
 
     def _to(self, page: str, one: Migration) -> Response:
         return RedirectResponse(f"{self._site.root}/migration/{page}?id={quoted(one.id)}", 303)
@@ -241,7 +241,7 @@ def _choice(one: Migration, draft: MigrationDraft) -> ConsolePage:
         "syncs_acls": draft.syncs_acls,
         "mistake": None,
     }
-    return ConsolePage("migration_choose.html", "migration", f"Migrate {draft.flow}", data)
+    return ConsolePage("migration/choose.html", "migration", f"Migrate {draft.flow}", data)
 
 
 def _row(one: Migration) -> dict[str, Any]:

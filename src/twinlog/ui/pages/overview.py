@@ -8,7 +8,7 @@ from starlette.routing import Route
 
 from twinlog.message_ids import ID
 from twinlog.ops.status.status_text import flow_figures
-from twinlog.ui.live_flows import MOST_READINGS, LiveFlow
+from twinlog.ui.live.flows import MOST_READINGS, LiveFlow
 from twinlog.ui.pages.attention import attention_rows, attentions, sorted_by_urgency
 from twinlog.ui.pages.flow_map import MOST_CLUSTERS, MOST_FLOWS, flow_map
 from twinlog.ui.rendering import ConsolePage

@@ -17,10 +17,10 @@ from twinlog.ops.status.flow import FlowSnapshot
 from twinlog.ops.status.state import FlowCondition
 from twinlog.ops.status.status_text import shown_proof
 from twinlog.ops.switchover.steps.waiting import PROOF_NEAR_S
-from twinlog.ui.live_flows import LiveFlow
+from twinlog.ui.live.flows import LiveFlow
 from twinlog.ui.pages.groups import wait_groups
 from twinlog.ui.pages.overview import wait_states
-from twinlog.ui.pages.topics import copying_flows
+from twinlog.ui.pages.topics.topics import copying_flows
 from twinlog.ui.rehearsal import Rehearsal
 from twinlog.ui.rendering import ConsolePage
 from twinlog.ui.site import ConsoleSite

@@ -27,8 +27,8 @@ from twinlog.ui.conducting import (
     SwitchoverReading,
     SwitchoverRequest,
 )
-from twinlog.ui.live_flows import LiveFlow
-from twinlog.ui.pages.topics import copying_flows
+from twinlog.ui.live.flows import LiveFlow
+from twinlog.ui.pages.topics.topics import copying_flows
 from twinlog.ui.rendering import ConsolePage, quoted
 from twinlog.ui.site import ConsoleSite
 from twinlog.ui.visits import Visit, page_routes, with_mistake
@@ -96,7 +96,9 @@ class SwitchoverPages:
             "offers": possible,
             "report": {} if found is None else _bounded(found.report, runs=conducted is not None and conducted.runs),
         }
-        return ConsolePage("switchover.html", "readiness", f"Switchover {name}", data, live=(f"switchover:{name}",))
+        return ConsolePage(
+            "switchover/switchover.html", "readiness", f"Switchover {name}", data, live=(f"switchover:{name}",)
+        )
 
     async def _is_fence_left(self, flow: LiveFlow) -> bool:
         """Whether the source has the fence of a switchover that nothing in the journal tells of; a silent source is
@@ -144,7 +146,7 @@ class SwitchoverPages:
             "problems": [] if rehearsed is None else rehearsed.data["problems"],
             "seconds_without_producers": None if rehearsed is None else rehearsed.data["seconds_without_producers"],
         }
-        return ConsolePage("switchover_confirm.html", "readiness", f"{data['title']} {name}", data)
+        return ConsolePage("switchover/confirm.html", "readiness", f"{data['title']} {name}", data)
 
     async def act(self, visit: Visit) -> ConsolePage | Response:
         """Begin an action, and lead to the page that shows its steps; a form with a mistake comes back."""

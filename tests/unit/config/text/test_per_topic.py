@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.config import worker_files
+from tests.unit.config.files import worker_files
 from tests.unit.config.said import said
 from twinlog.config.connector import CONNECTOR_CLASSES, read_connector
 from twinlog.config.keys import table as keys

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from harness.wait import wait_for
-from tests.unit.config import kafkas_files
+from tests.unit.config.files import kafkas_files
 from twinlog.config.connector import ConnectorFlow, build_connector
 from twinlog.config.properties import parse_properties
 from twinlog.config.worker import worker_of

@@ -11,7 +11,7 @@ import pytest
 from harness.strimzi.operator import Desired, Operator, OperatorError
 from harness.strimzi.release import RELEASES, Cluster, Resource, connector_configs
 from harness.wait import wait_for
-from tests.unit.connect.whole_worker import whole_worker
+from tests.unit.connect.worker.whole_worker import whole_worker
 
 NAME = "a->b.MirrorCheckpointConnector"
 RESOURCE = Resource(

@@ -10,7 +10,7 @@ import pytest
 from harness.virtual.faults import Fault
 from harness.virtual.requests import DELETE_RECORDS, PRODUCE, topics_of
 from tests.unit.copier.copied import REMOTE, TOPIC, World, world
-from tests.unit.copier.identical_log import again, logs, same
+from tests.unit.copier.identical.identical_log import again, logs, same
 from twinlog.batches import fillers
 from twinlog.copier import offset_fillers
 from twinlog.kafka.protocol.error_codes import Code

@@ -11,7 +11,12 @@ import pytest
 from harness.virtual.faults import Fault
 from harness.virtual.requests import END_TXN, LIST_OFFSETS, PRODUCE, WRITE_TXN_MARKERS, topics_of
 from tests.unit.copier.copied import REMOTE, TOPIC, World, part
-from tests.unit.copier.test_identical_transactions import SourceProducer, require_same, same, transactional_world
+from tests.unit.copier.identical.test_identical_transactions import (
+    SourceProducer,
+    require_same,
+    same,
+    transactional_world,
+)
 from twinlog.copier.copier import Copier
 from twinlog.kafka.producer import marker_writer
 from twinlog.kafka.protocol.error_codes import Code

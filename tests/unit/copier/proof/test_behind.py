@@ -12,6 +12,7 @@ from harness.virtual.faults import Fault
 from harness.virtual.log import VirtualLog
 from harness.virtual.requests import FETCH, LIST_OFFSETS, PRODUCE
 from tests.unit.copier.copied import REMOTE, TOPIC, World, part
+from tests.unit.copier.identical.test_identical_transactions import SourceProducer
 from tests.unit.copier.proof.test_faults import (
     FOUND_S,
     SINGLY,
@@ -25,7 +26,6 @@ from tests.unit.copier.proof.test_faults import (
     put,
     thawed,
 )
-from tests.unit.copier.test_identical_transactions import SourceProducer
 from twinlog.copier.copier import Copier
 from twinlog.copier.proof.comparing import PATIENCE_S
 from twinlog.copier.proof.notes import Proven

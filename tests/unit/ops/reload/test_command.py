@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from tests.unit.config import kafkas_files
+from tests.unit.config.files import kafkas_files
 from twinlog.cli.main import app
 from twinlog.config.keys.key import UpdateMode
 from twinlog.ops.reload import command as module

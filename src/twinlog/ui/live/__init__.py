@@ -1,0 +1,1 @@
+"""Live readings of flows: the threads that read, the memory of readings, and the parts of pages that show them."""

@@ -1,0 +1,1 @@
+"""Logins of browsers: checks of passwords, OpenID Connect, and sessions."""

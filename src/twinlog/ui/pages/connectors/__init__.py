@@ -1,0 +1,1 @@
+"""The pages of connectors: the list, a connector, its configuration and its offsets."""

@@ -1,0 +1,74 @@
+"""What a client sees of a worker whose connectors really begin and end."""
+
+from __future__ import annotations
+
+from harness.wait import wait_for
+from tests.unit.connect.worker.whole_worker import whole_worker
+
+CHECKPOINT = {
+    "connector.class": "MirrorCheckpoint",
+    "source.cluster.alias": "a",
+    "source.cluster.bootstrap.servers": "127.0.0.1:1",
+    "target.cluster.alias": "b",
+    "target.cluster.bootstrap.servers": "127.0.0.1:2",
+}
+
+
+def test_a_task_that_runs_has_its_configuration() -> None:
+    with whole_worker(config_append_s=0.5) as (client, _):
+        assert client.ask("PUT", "/connectors/c/config", CHECKPOINT).status == 201
+
+        def runs() -> bool:
+            answer = client.get("/connectors/c/status")
+            return answer.status == 200 and [one["state"] for one in answer.json["tasks"]] == ["RUNNING"]
+
+        wait_for(runs, 60, "it runs", every_s=0.01)
+        (task,) = client.get("/connectors/c/tasks").json
+        assert task["config"]["task.class"].endswith("MirrorCheckpointTask")
+        assert client.get("/connectors/c").json["tasks"] == [{"connector": "c", "task": 0}]
+
+
+def test_topics_are_active_once_they_are_written_to_and_gone_with_their_connector() -> None:
+    with whole_worker() as (client, beats):
+        for name in ("c", "off"):
+            assert client.ask("PUT", f"/connectors/{name}/config", CHECKPOINT).status == 201
+
+        def topics(name: str) -> list[str]:
+            return list(client.get(f"/connectors/{name}/topics").json[name]["topics"])
+
+        wait_for(lambda: topics("c") == topics("off") == ["heartbeats"], 60, "both have written")
+        assert client.ask("PUT", "/connectors/off/stop").status == 204
+        # That is shown only with the topics that it wrote to last.
+        wait_for(lambda: client.get("/connectors/off/status").json["connector"]["state"] == "STOPPED", 60, "one stops")
+        assert not beats.now["off"]
+        assert topics("off") == ["heartbeats"]
+        # One that writes on has its topic again, another one has none.
+        for name in ("c", "off"):
+            assert client.ask("PUT", f"/connectors/{name}/topics/reset").status == 202
+        wait_for(lambda: topics("c") == ["heartbeats"], 60, "one has written again")
+        assert topics("off") == []
+        assert client.ask("DELETE", "/connectors/c").status == 204
+        wait_for(lambda: topics("c") == [], 60, "its topics are gone with it")
+
+
+def test_connectors_without_a_position_store_what_mirror_makers_own_do() -> None:
+    heartbeat = {**CHECKPOINT, "connector.class": "MirrorHeartbeat"}
+    with whole_worker() as (client, _):
+        stored = {
+            "h": {"sourceClusterAlias": "a", "targetClusterAlias": "b"},
+            "c": {"group": "g", "topic": "a.t", "partition": 1},
+        }
+        for name, config in (("h", heartbeat), ("c", CHECKPOINT)):
+            assert client.ask("PUT", f"/connectors/{name}/config", config).status == 201
+
+        def offsets(name: str) -> object:
+            return client.get(f"/connectors/{name}/offsets").json["offsets"]
+
+        expected = {name: [{"partition": one, "offset": {"offset": 0}}] for name, one in stored.items()}
+        wait_for(lambda: {name: offsets(name) for name in stored} == expected, 60, "both have stored theirs")
+        # They may be deleted while nothing runs, and come again with what runs.
+        assert client.ask("PUT", "/connectors/h/stop").status == 204
+        wait_for(lambda: client.ask("DELETE", "/connectors/h/offsets").status == 200, 60, "it stands still")
+        assert offsets("h") == []
+        assert client.ask("PUT", "/connectors/h/resume").status == 202
+        wait_for(lambda: offsets("h") != [], 60, "it has stored it again")
