@@ -50,12 +50,29 @@ def test_other_modules_are_accepted(tmp_path: Path, files: dict[str, str]) -> No
     assert found(tmp_path, files) == []
 
 
-def test_a_folder_has_at_most_25_files_and_a_file_600_lines(tmp_path: Path) -> None:
-    files = {f"read/m{number}.py": "" for number in range(24)} | {"read/__init__.py": "A = 1\n" * 600}
-    assert found(tmp_path, files | {"read/deeper/m.py": ""}) == []
+def test_a_folder_has_at_most_25_entries_and_a_file_600_lines(tmp_path: Path) -> None:
+    files = {f"read/m{number}.py": "" for number in range(23)} | {"read/__init__.py": "A = 1\n" * 600}
+    assert found(tmp_path, files | {"read/deeper/m.py": "", "read/__pycache__/m.pyc": "", "read/.hidden": ""}) == []
     assert found(tmp_path, {"read/m.py": "A = 1\n" * 601}) == [
         "src/twinlog/read/m.py has 601 lines, and the limit is 600: divide the file by its concepts",
-        "src/twinlog/read has 26 files, and the limit is 25: give a concept a folder of its own",
+        "src/twinlog/read has 26 entries, and the limit is 25: give a concept a folder of its own",
+    ]
+
+
+@pytest.mark.parametrize("kind", ["t{}.html", "t{}/m.py"])
+def test_files_of_any_kind_and_folders_are_entries(tmp_path: Path, kind: str) -> None:
+    assert found(tmp_path, {f"read/{kind.format(number)}": "" for number in range(26)}) == [
+        "src/twinlog/read has 26 entries, and the limit is 25: give a concept a folder of its own"
+    ]
+
+
+def test_folders_of_tests_are_counted_and_a_list_has_any_number(tmp_path: Path) -> None:
+    for folder in ("tests/unit/read", "tests/unit/config/cases", "conformance/golden/1"):
+        (tmp_path / folder).mkdir(parents=True)
+        for number in range(26):
+            (tmp_path / folder / f"{number}.txt").write_text("")
+    assert found(tmp_path, {}) == [
+        "tests/unit/read has 26 entries, and the limit is 25: give a concept a folder of its own"
     ]
 
 
@@ -100,7 +117,7 @@ def test_the_table_has_the_figures_of_the_package(tmp_path: Path, capsys: pytest
         "| files | 4 |",
         "| lines | 7 |",
         "| median lines of a file | 2 |",
-        "| folders with more than 25 files | 0 |",
+        "| folders with more than 25 entries | 0 |",
         "| small modules with a single importer | 1 |",
         "| unique class names | 1 of 2 |",
         "| modules of the longest import chain | 3 |",
