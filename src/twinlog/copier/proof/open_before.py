@@ -5,106 +5,78 @@ Such records lie before the first record of the proof, so the prover never reads
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 
-from twinlog.copier.proof.comparing import ProofCursor, ProofDifference, ReadableLog, RemoteBatch
-from twinlog.errors import TwinlogError
+from twinlog.copier.proof.comparing import ProofCursor, ProofDifference
+from twinlog.copier.proof.second_read import SecondRead
 from twinlog.kafka.admin.partition_states import open_transactions
-from twinlog.kafka.client import ClusterClient
-from twinlog.kafka.net.loop import Loop
-from twinlog.kafka.retry import PROOF_READING, Backoff
-from twinlog.model.types import SourceOffset, TargetOffset
-
-ReadAgain = Callable[[ProofCursor, TargetOffset, TargetOffset], Awaitable[tuple[list[RemoteBatch], ReadableLog]]]
-"""Reads the visible batches of a remote log between two offsets, from the present leader. Raises ClusterError."""
+from twinlog.model.types import TargetOffset
 
 
 class OpenBefore:
-    """The transactions of other programs that were open at the begins of a prover's proofs.
+    """Transactions of other programs that were open at the begin of a partition's proof.
 
-    `has(cursor)` tells whether the prover still has a partition. `found(cursor, difference)` reports a committed
-    record, and `lost(error)` the reason why a look waits. All methods run on the prover's thread.
+    `opened` has the first offset of each transaction by its producer: this is its only transaction up to the begin.
+    None are the transactions that began earlier than the copier knows, and are open now. `ended` is set once no record
+    can come: the transactions have ended, or the target has deleted their records.
     """
 
     def __init__(
-        self,
-        loop: Loop,
-        target: ClusterClient,
-        read_again: ReadAgain,
-        has: Callable[[ProofCursor], bool],
-        found: Callable[[ProofCursor, ProofDifference], None],
-        lost: Callable[[TwinlogError], None],
+        self, cursor: ProofCursor, begin: TargetOffset, opened: Mapping[int, TargetOffset] | None = None
     ) -> None:
-        self._loop = loop
-        self._target = target
-        self._read_again = read_again
-        self._has = has
-        self._found = found
-        self._lost = lost
+        self._remote = cursor.remote
+        self._known = cursor.proof.opened
+        self._source = cursor.proof.proven.source
+        self._begin = begin
+        self._opened = opened
+        self._start: TargetOffset | None = None
+        self.ended = False
 
-    def take_first_answer(self, cursor: ProofCursor, stable_end: TargetOffset) -> None:
-        """Look for the transactions that the copier saw open at its start, and for earlier ones that are open now.
-
-        The readable log ends at `stable_end`, the first offset of the oldest open transaction.
-        """
-        cursor.looked_back = True
-        proof = cursor.proof
-        begin = proof.begin
-        # Within transactions of the copier a late marker of an earlier copier could pass for a foreign transaction.
-        if begin is None or proof.transactional:
-            return
-        if proof.opened:
-            self._loop.start(self._find_committed, cursor, proof.opened, begin, proof.proven.source)
-        if 0 <= stable_end < min(proof.opened.values(), default=begin):
-            self._loop.start(self._find_open, cursor, begin, proof.proven.source)
-
-    async def _find_open(self, cursor: ProofCursor, begin: TargetOffset, source: SourceOffset) -> None:
-        backoff = Backoff(PROOF_READING)
-        while self._has(cursor) and not cursor.ended:
-            try:
-                await self._target.refresh_soon([cursor.remote.topic])
-                states = (await open_transactions(self._target, [cursor.remote]))[cursor.remote]
-            except TwinlogError as error:
-                self._lost(error)
-                await self._loop.sleep(backoff.count_failure())
-                continue
-            earlier = {
-                one.producer_id: TargetOffset(one.first_offset)
-                for one in states
-                if one.first_offset < begin and one.producer_id not in cursor.proof.opened
-            }
-            if earlier:
-                await self._find_committed(cursor, earlier, begin, source)
-            return
-
-    async def _find_committed(
-        self, cursor: ProofCursor, opened: Mapping[int, TargetOffset], begin: TargetOffset, source: SourceOffset
-    ) -> None:
-        """Report the first record of a transaction before the begin of the proof, once it is committed.
-
-        `opened` has the first offset of each transaction by its producer: this is its only transaction up to the begin.
-        The proof begins at both offsets. The look ends once these transactions have ended, or the target has deleted
-        their records.
-        """
-        start = min(opened.values())
-        backoff = Backoff(PROOF_READING)
-        while self._has(cursor) and not cursor.ended and start < begin:
-            try:
-                batches, log = await self._read_again(cursor, start, begin)
-            except TwinlogError as error:
-                self._lost(error)
-                await self._loop.sleep(backoff.count_failure())
-                continue
+    async def find_committed(self, logs: SecondRead) -> ProofDifference | None:
+        """Returns the first committed record of the transactions, or None. Raises ClusterError."""
+        if self._opened is None:
+            self._opened = await self._find_open(logs)
+        if self._start is None:
+            self._start = min(self._opened.values(), default=self._begin)
+        while self._start < self._begin:
+            batches, log = await logs.read_batches(self._remote, self._start, self._begin)
             for one in batches:
-                first = opened.get(one.producer_id)
-                if first is not None and one.base >= first and self._has(cursor) and not cursor.ended:
-                    self._found(cursor, ProofDifference("foreign", source, one.base))
-                    return
-            if log.start > start:
-                start = log.start
-            elif log.stable_end >= begin:
-                return
+                first = self._opened.get(one.producer_id)
+                if first is not None and one.base >= first:
+                    self.ended = True
+                    return ProofDifference("foreign", self._source, one.base)
+            if log.start > self._start:
+                self._start = log.start
+            elif log.stable_end >= self._begin:
+                break
             else:
                 # Before the stable end nothing is undecided.
-                start = max(start, log.stable_end)
-                await self._loop.sleep(backoff.count_failure())
+                self._start = max(self._start, log.stable_end)
+                return None
+        self.ended = True
+        return None
+
+    async def _find_open(self, logs: SecondRead) -> dict[int, TargetOffset]:
+        await logs.target.refresh_soon([self._remote.topic])
+        states = (await open_transactions(logs.target, [self._remote]))[self._remote]
+        return {
+            one.producer_id: TargetOffset(one.first_offset)
+            for one in states
+            if one.first_offset < self._begin and one.producer_id not in self._known
+        }
+
+
+def find_open_before(cursor: ProofCursor, stable_end: TargetOffset) -> list[OpenBefore]:
+    """The transactions that the copier saw open at its start, and the earlier transactions that are open now.
+
+    The readable log ends at `stable_end`, the first offset of the oldest open transaction.
+    """
+    proof = cursor.proof
+    begin = proof.begin
+    # Within transactions of the copier a late marker of an earlier copier could pass for a foreign transaction.
+    if begin is None or proof.transactional:
+        return []
+    found = [OpenBefore(cursor, begin, proof.opened)] if proof.opened else []
+    if 0 <= stable_end < min(proof.opened.values(), default=begin):
+        found.append(OpenBefore(cursor, begin))
+    return found

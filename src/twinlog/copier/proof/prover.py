@@ -8,43 +8,35 @@ lost records itself.
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import NamedTuple
 
 from twinlog.copier.proof.comparing import (
     ProofCursor,
     ProofDifference,
-    ReadableLog,
     RemoteBatch,
     Suspicion,
     is_rewritten,
     matches,
-    read_stored,
 )
 from twinlog.copier.proof.notes import Note, PartitionProof
-from twinlog.copier.proof.open_before import OpenBefore
-from twinlog.errors import ClusterError, CorruptBatchError, RefusedError, TwinlogError
-from twinlog.kafka.admin.topics import describe_configs
+from twinlog.copier.proof.open_before import OpenBefore, find_open_before
+from twinlog.copier.proof.second_read import SecondRead
+from twinlog.errors import ClusterError, RefusedError, TwinlogError
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.consumer.fetch_pace import EvenPacer
-from twinlog.kafka.consumer.leader_fetch import LeaderFetch
 from twinlog.kafka.consumer.partition_reader import Memory, SourceReader
 from twinlog.kafka.fetch_session import Fetched
 from twinlog.kafka.net.frame_memory import FrameMemory
 from twinlog.kafka.net.loop import Loop
-from twinlog.kafka.protocol.error_codes import Code, explain, refused
+from twinlog.kafka.protocol.error_codes import Code, refused
 from twinlog.kafka.protocol.fetch import FetchPosition
 from twinlog.kafka.protocol.offsets import EARLIEST
 from twinlog.kafka.retry import PARTITION_RECOVERY, PROOF_READING, Backoff, retry
 from twinlog.lease.progress import DifferenceKind
-from twinlog.model.topics import is_compacted
 from twinlog.model.types import TargetOffset, TopicPartition
 from twinlog.settings.flow import ConsumerSettings, FlowSettings
-
-if TYPE_CHECKING:
-    from twinlog.arrow.bodies import Bodies
-    from twinlog.copier.proof.difference import FirstDifference
 
 LOOK_S = 0.25
 """How often notes are compared that came after their batches."""
@@ -121,7 +113,6 @@ class Prover:
             fetch_max_wait_ms=consumer.fetch_max_wait_ms,
             max_partition_fetch_bytes=consumer.max_partition_fetch_bytes,
         )
-        self._reading = reading
         self._reader = SourceReader(
             loop,
             self._target,
@@ -132,12 +123,7 @@ class Prover:
             lost=self._lost,
             pacer=lambda: EvenPacer(PAUSE_S, LARGE_BYTES),
         )
-
-        self._before = OpenBefore(
-            *(loop, self._target, self._read_again, self._has),
-            found=self._report_earlier,
-            lost=self._lost,
-        )
+        self._second_read = SecondRead(self._target, self._source, reading, consumer)
 
     async def run(self) -> None:
         """Prove until `stop`."""
@@ -205,7 +191,9 @@ class Prover:
             self._unreadable.pop(cursor.remote, None)
             self._troubles.pop(cursor.remote, None)
             if not cursor.looked_back:
-                self._before.take_first_answer(cursor, TargetOffset(answer.last_stable_offset))
+                cursor.looked_back = True
+                for before in find_open_before(cursor, TargetOffset(answer.last_stable_offset)):
+                    self._loop.start(self._look_back, cursor, before)
             self._compare(cursor)
 
     def _compare(self, cursor: ProofCursor) -> None:
@@ -303,6 +291,20 @@ class Prover:
         self._found(cursor.source, difference)
         self._continue(cursor)
 
+    async def _look_back(self, cursor: ProofCursor, before: OpenBefore) -> None:
+        """Look for committed records before the begin of a proof, until none can come."""
+        backoff = Backoff(PROOF_READING)
+        while self._has(cursor) and not cursor.ended and not before.ended:
+            try:
+                difference = await before.find_committed(self._second_read)
+            except TwinlogError as error:
+                self._lost(error)
+            else:
+                if difference is not None and self._has(cursor) and not cursor.ended:
+                    self._report_earlier(cursor, difference)
+            if not before.ended:
+                await self._loop.sleep(backoff.count_failure())
+
     def _report_earlier(self, cursor: ProofCursor, difference: ProofDifference) -> None:
         """Report a difference before the begin of the proof."""
         cursor.count_earlier(difference)
@@ -335,7 +337,7 @@ class Prover:
             if ours and not view.idle and not noted:
                 cursor.wait_again(surplus, self._now())
                 return None
-        again, _ = await self._read_again(cursor, surplus.base, surplus.end)
+        again, _ = await self._second_read.read_batches(cursor.remote, surplus.base, surplus.end)
         if not any(one.base == surplus.base and one.element == surplus.element for one in again):
             cursor.read_again(surplus.base)
             return None
@@ -344,7 +346,7 @@ class Prover:
 
     async def _confirm_note(self, cursor: ProofCursor, note: Note) -> ProofDifference | None:
         """Whether the remote log lacks the records of a note, or has other records."""
-        batches, bounds = await self._read_again(cursor, note.base, note.end)
+        batches, bounds = await self._second_read.read_batches(cursor.remote, note.base, note.end)
         if cursor.note is not note or cursor.proof.has_cut:
             return None
         cursor.look_past(note, bounds.stable_end)
@@ -362,17 +364,17 @@ class Prover:
         if damaged is not None:
             before = sum(one.records for one in batches[:damaged])
             return ProofDifference("damaged", note.source_after(before), batches[damaged].base)
-        if sum(one.records for one in batches) < note.records and await self._is_compacted(cursor.remote):
+        if sum(one.records for one in batches) < note.records and await self._second_read.is_compacted(cursor.remote):
             cursor.leave_out_note(note)
             return None
         if not batches:
             return ProofDifference("missing", note.first_source, note.base)
-        first = await self._first_difference(cursor, note)
+        first = await self._second_read.find_first_difference(cursor.source, cursor.remote, note)
         rewritten = is_rewritten(note, batches)
         if first == "gone" and rewritten and sum(one.records for one in batches) == note.records:
             cursor.leave_out_note(note)
             return None
-        if first is not None and await self._is_deleted(cursor.remote, note.base):
+        if first is not None and await self._second_read.is_deleted(cursor.remote, note.base):
             cursor.leave_out_note(note)
             return None
         if first is None and rewritten:
@@ -383,75 +385,3 @@ class Prover:
             # A broker keeps the bytes of a batch whose form it keeps.
             return ProofDifference("changed", note.first_source, note.base)
         return ProofDifference("missing" if first.missing else "changed", first.source, first.target)
-
-    async def _first_difference(self, cursor: ProofCursor, note: Note) -> FirstDifference | Literal["gone"] | None:
-        """The offsets of the first different record of a note; "gone" if the source has deleted some record since."""
-        from twinlog.copier.proof.difference import (  # noqa: PLC0415 - numpy
-            FirstDifference,
-            count_records,
-            find_first_difference,
-            read_copies,
-            read_originals,
-        )
-
-        committed = self._settings.consumer.isolation_level == "read_committed"
-        theirs = LeaderFetch(self._target, self._reading, read_committed=True)
-        ours = LeaderFetch(self._source, self._settings.consumer, read_committed=committed)
-        past = sum(note.spans[-1])
-
-        def originals() -> AsyncIterator[Bodies]:
-            return read_originals(ours, cursor.source, note.first_source, past, committed=committed)
-
-        try:
-            copies = read_copies(theirs, cursor.remote, note.base, note.end)
-            first = await find_first_difference(originals(), copies, note)
-            if first is not None and await count_records(originals(), note) != note.records:
-                return "gone"
-        except CorruptBatchError:
-            return FirstDifference(note.first_source, note.base)
-        return first
-
-    async def _is_deleted(self, remote: TopicPartition, offset: TargetOffset) -> bool:
-        """Whether the target has deleted its records before a later offset. Raises ClusterError."""
-        starts = await self._target.list_offsets([remote], EARLIEST)
-        return remote in starts and starts[remote] > offset
-
-    async def _read_again(
-        self, cursor: ProofCursor, start: TargetOffset, end: TargetOffset
-    ) -> tuple[list[RemoteBatch], ReadableLog]:
-        """The batches with offsets from `start` to below `end`, from the present leader. Raises ClusterError."""
-        fetch = LeaderFetch(self._target, self._reading, read_committed=True)
-        found: list[RemoteBatch] = []
-        at, bounds = start, ReadableLog(start, end, end)
-        while at < end:
-            answer = await fetch.fetch_answer(cursor.remote, at, None)
-            if answer is None:
-                await self._loop.sleep(AGAIN_S)
-                continue
-            if answer.error == Code.OFFSET_OUT_OF_RANGE:
-                starts = await self._target.list_offsets([cursor.remote], EARLIEST)
-                if cursor.remote not in starts:
-                    raise ClusterError(f"cluster {self._target.alias}: {cursor.remote} reports no offsets")
-                return found, ReadableLog(TargetOffset(starts[cursor.remote]), at, at)
-            if answer.error:
-                raise ClusterError(f"cluster {self._target.alias}: reading {cursor.remote}: {explain(answer.error)}")
-            bounds = ReadableLog(
-                TargetOffset(max(0, answer.log_start)),
-                TargetOffset(answer.last_stable_offset),
-                TargetOffset(answer.high_watermark),
-            )
-            part = read_stored(answer.records, answer.aborted, at, self._now())
-            found += [one for one in part.batches if one.base < end]
-            if part.unreadable or part.position == at:
-                break
-            at = part.position
-        return found, bounds
-
-    async def _is_compacted(self, remote: TopicPartition) -> bool:
-        """Whether the remote topic may have lost records to its cleaner. Raises RefusedError and ClusterError."""
-        found, codes = await describe_configs(self._target, [remote.topic])
-        if refused(codes.get(remote.topic, 0)):
-            raise self._target.lacks("DESCRIBE_CONFIGS", f"topic {remote.topic}", "the proof of equality")
-        if remote.topic not in found:
-            raise ClusterError(f"cluster {self._target.alias}: {remote.topic} reports no settings")
-        return is_compacted(found[remote.topic])

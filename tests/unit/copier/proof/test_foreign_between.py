@@ -11,13 +11,12 @@ from harness.virtual.requests import PRODUCE
 from tests.unit.copier.copied import REMOTE, World, part
 from tests.unit.copier.proof.test_faults import FOUND_S, all_proven, frozen, proving, thawed
 from twinlog.copier.copier import Copier
-from twinlog.copier.proof.comparing import ProofCursor
-from twinlog.copier.proof.prover import Prover
+from twinlog.copier.proof.second_read import SecondRead
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.record.builder import encode_batch, record_body
 from twinlog.kafka.record.stamp import stamp
 from twinlog.lease.messages import Grant
-from twinlog.model.types import TargetOffset
+from twinlog.model.types import TargetOffset, TopicPartition
 
 STRANGER = 4711
 """The producer id of an application that writes to the remote topic."""
@@ -190,13 +189,13 @@ def test_a_transaction_that_began_before_the_stored_position_is_found(commit: bo
 
 def test_the_look_ends_once_the_target_has_deleted_the_records(monkeypatch: pytest.MonkeyPatch) -> None:
     reads: list[int] = []
-    read_again = Prover._read_again
+    read_batches = SecondRead.read_batches
 
-    async def count(prover: Prover, cursor: ProofCursor, start: TargetOffset, end: TargetOffset) -> Any:
+    async def count(logs: SecondRead, remote: TopicPartition, start: TargetOffset, end: TargetOffset) -> Any:
         reads.append(start)
-        return await read_again(prover, cursor, start, end)
+        return await read_batches(logs, remote, start, end)
 
-    monkeypatch.setattr(Prover, "_read_again", count)
+    monkeypatch.setattr(SecondRead, "read_batches", count)
     with proving(difference_policy="hold") as (here, _):
         first = stopped(here)
         log = here.target.log(REMOTE)
