@@ -11,7 +11,7 @@ from twinlog.copier.partition.context import CopierContext
 from twinlog.copier.partition.life import PartitionLife
 from twinlog.copier.partition.partition import PartitionCopy
 from twinlog.copier.proof.comparing import ProofDifference
-from twinlog.copier.proof.notes import PartitionProof, ProofNotes
+from twinlog.copier.proof.partition_proof import PartitionProof, ProofNotes
 from twinlog.copier.proof.prover import CopyView, Prover
 from twinlog.kafka.net.frame_memory import FrameMemory
 from twinlog.kafka.net.loop import Loop

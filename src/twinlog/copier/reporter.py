@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from twinlog.clock import LONG_AGO, wall_ms
 from twinlog.copier.copier import Copier
 from twinlog.copier.partition.partition import PartitionCopy
-from twinlog.copier.proof.notes import Proven
+from twinlog.copier.proof.partition_proof import Proven
 from twinlog.copier.stalled_partitions import StalledGrant
 from twinlog.errors import NotAppendedError, RefusedError, TwinlogError
 from twinlog.kafka.producer.produce_errors import Remedy, remedy_for

@@ -267,10 +267,10 @@ class PartitionProgress:
     With a proof the partition is proven up to `proven_source` and `proven_target` (-1 while nothing is known, and
     without a proof). `proof_lag_ms` is the time since the acknowledgement of the oldest unproven append, -1 without a
     proof. The proven range begins at `proof_source` and `proof_target`; it has `proven_records` in batches of
-    `proven_bytes`, and `proof_chain` is the chain over these batches (`copier.proof.notes.Proven`). The copier has no
-    other range with the number `proof_range`. Since the copier took the partition, `unproved` records were left out of
-    the proof, and `differences` were found. The last difference is of `difference_kind` (`DifferenceKind`, empty
-    without a difference), at `difference_source` and `difference_target`.
+    `proven_bytes`, and `proof_chain` is the chain over these batches (`copier.proof.partition_proof.Proven`). The
+    copier has no other range with the number `proof_range`. Since the copier took the partition, `unproved` records
+    were left out of the proof, and `differences` were found. The last difference is of `difference_kind`
+    (`DifferenceKind`, empty without a difference), at `difference_source` and `difference_target`.
     """
 
     topic: str

@@ -12,7 +12,7 @@ import pytest
 
 from harness.virtual.clock import VirtualClock
 from twinlog.copier import reporter as module
-from twinlog.copier.proof.notes import PartitionProof, ProofNotes, Proven
+from twinlog.copier.proof.partition_proof import PartitionProof, ProofNotes, Proven
 from twinlog.copier.reporter import FULL_EVERY_S, QUIET_S, Reporter
 from twinlog.copier.stalled_partitions import StalledGrant
 from twinlog.errors import ClusterError

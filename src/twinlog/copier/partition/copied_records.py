@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from twinlog.clock import LONG_AGO, Clock, wall_ms
 from twinlog.copier.partition.context import CopierContext
-from twinlog.copier.proof.notes import PartitionProof
+from twinlog.copier.proof.partition_proof import PartitionProof
 from twinlog.kafka.producer.appends import Append, Road
 from twinlog.kafka.record.stamp import sequence_after
 from twinlog.lease.messages import Grant

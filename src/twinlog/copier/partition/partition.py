@@ -30,7 +30,7 @@ from twinlog.copier.partition.source_log import (
     SourcePosition,
     decide_fetch_error,
 )
-from twinlog.copier.proof.notes import PartitionProof
+from twinlog.copier.proof.partition_proof import PartitionProof
 from twinlog.errors import (
     CorruptBatchError,
     DifferenceError,

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from twinlog.copier.proof.notes import Note, PartitionProof, Proven
+from twinlog.copier.proof.notes import Note
+from twinlog.copier.proof.partition_proof import PartitionProof, Proven
 from twinlog.errors import CorruptBatchError, DifferenceError
 from twinlog.kafka.producer.proof import EMPTY_CHAIN, Element, checked_element, extend_chain
 from twinlog.kafka.protocol.fetch import FetchPosition, PartitionResponse

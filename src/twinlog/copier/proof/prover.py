@@ -20,8 +20,9 @@ from twinlog.copier.proof.comparing import (
     is_rewritten,
     matches,
 )
-from twinlog.copier.proof.notes import Note, PartitionProof
+from twinlog.copier.proof.notes import Note
 from twinlog.copier.proof.open_before import OpenBefore, find_open_before
+from twinlog.copier.proof.partition_proof import PartitionProof
 from twinlog.copier.proof.second_read import SecondRead
 from twinlog.errors import ClusterError, RefusedError, TwinlogError
 from twinlog.kafka.client import ClusterClient

@@ -24,7 +24,7 @@ from tests.integration.records import lively
 from tests.integration.segments import CODECS, stored_batches
 from twinlog.copier.proof import open_before
 from twinlog.copier.proof.comparing import ProofDifference
-from twinlog.copier.proof.notes import PartitionProof
+from twinlog.copier.proof.partition_proof import PartitionProof
 from twinlog.errors import DifferenceError
 from twinlog.kafka.admin.partition_states import open_transactions
 from twinlog.kafka.client import ClusterClient

@@ -28,7 +28,7 @@ from tests.unit.copier.proof.test_faults import (
 )
 from twinlog.copier.copier import Copier
 from twinlog.copier.proof.comparing import PATIENCE_S
-from twinlog.copier.proof.notes import Proven
+from twinlog.copier.proof.partition_proof import Proven
 from twinlog.copier.proof.prover import PAUSE_S
 from twinlog.errors import RefusedError
 from twinlog.kafka.fetch_session import FetchSession

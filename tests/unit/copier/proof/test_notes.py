@@ -6,7 +6,8 @@ import random
 from collections import deque
 
 from twinlog.copier.proof.comparing import ProofCursor, ProofDifference, RemoteBatch, Suspicion, matches
-from twinlog.copier.proof.notes import MOST_NOTES, MOST_ROW, MOST_SPANS, Note, PartitionProof, ProofNotes, fold_notes
+from twinlog.copier.proof.notes import MOST_ROW, MOST_SPANS, Note, fold_notes
+from twinlog.copier.proof.partition_proof import MOST_NOTES, PartitionProof, ProofNotes
 from twinlog.kafka.producer.appends import Append
 from twinlog.kafka.producer.proof import EMPTY_CHAIN, Element, extend_chain
 from twinlog.mirror.offsets.positions import Position

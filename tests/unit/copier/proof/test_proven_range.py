@@ -23,7 +23,7 @@ from tests.unit.copier.proof.test_faults import (
     thawed,
 )
 from twinlog.copier.copier import Copier
-from twinlog.copier.proof.notes import Proven
+from twinlog.copier.proof.partition_proof import Proven
 from twinlog.kafka.producer.proof import EMPTY_CHAIN, element_of, extend_chain
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.record.batch import Batch
