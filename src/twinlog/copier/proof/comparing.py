@@ -194,7 +194,7 @@ class ProofCursor:
         return waits or (self.position is None and proof.begin is not None)
 
     def fetch_position(self, read_ahead: int) -> FetchPosition | None:
-        """The next fetch position, as `kafka.consumer.partition_reader.Cursor`."""
+        """The next fetch position, as `kafka.consumer.broker_poll.Cursor`."""
         if self.position is None or self.suspended or self.ended or len(self._unmatched) >= MOST_UNMATCHED:
             return None
         return FetchPosition(self.position, 0)

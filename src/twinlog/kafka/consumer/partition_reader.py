@@ -5,29 +5,20 @@ A partition is read from its leader, or from a replica in our rack that the lead
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from twinlog.clock import LONG_AGO
 from twinlog.errors import RefusedError, TwinlogError
 from twinlog.kafka.client import ClusterClient
-from twinlog.kafka.consumer.fetch_pace import FULL, MOST_S, FetchPacer, FetchSize, Pacer
+from twinlog.kafka.consumer.broker_poll import BrokerPoll, Cursor
+from twinlog.kafka.consumer.fetch_pace import FULL, MOST_S, FetchPacer, Pacer
 from twinlog.kafka.consumer.nearest import NearestReplicas
 from twinlog.kafka.fetch_session import Fetched, FetchSession
-from twinlog.kafka.net.loop import Loop, Signal
+from twinlog.kafka.net.loop import Loop
 from twinlog.kafka.protocol.fetch import FetchPosition, PartitionResponse
 from twinlog.kafka.retry import Backoff
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.settings.flow import ConsumerSettings
-
-SHORT_WAIT_MS = 10
-"""Long-poll limit in ms while a partition is held back by unacknowledged appends, so that its wait is short.
-
-The limit grows by a millisecond for every `HELD_SHARE` ms since the last acknowledgement. Otherwise an absent target
-would cause a hundred fetches a second.
-"""
-
-HELD_SHARE = 4
 
 NO_ROOM_S = 0.02
 """Pause in seconds before the reader reserves memory again."""
@@ -64,26 +55,6 @@ BACKLOG_BYTES = 1 << 20
 
 To take the answer keeps the loop busy for milliseconds, and the broker reads its log meanwhile.
 """
-
-
-class Cursor(Protocol):
-    """A partition to read."""
-
-    @property
-    def held_back(self) -> bool:
-        """Whether the cursor only waits for acknowledgements; `fetch_position` updates this value."""
-
-    def fetch_position(self, read_ahead: int) -> FetchPosition | None:
-        """The next fetch position; its `max_bytes` is ignored.
-
-        None while `read_ahead` bytes of the partition wait to be appended, or while reading of the partition is paused.
-        """
-
-    def position_after(self, asked: FetchPosition, answer: PartitionResponse, read_ahead: int) -> FetchPosition | None:
-        """The fetch position after an answer that is still to be delivered; its `max_bytes` is ignored.
-
-        None if the cursor may have another position then, or as `fetch_position`.
-        """
 
 
 class Memory(Protocol):
@@ -131,7 +102,7 @@ class SourceReader:
         self._deliver = deliver
         self._lost = lost
         self._nearest = NearestReplicas(client, settings.client_rack, settings.client.metadata_max_age_ms / 1000)
-        self._polls: dict[int, _Poll] = {}
+        self._polls: dict[int, BrokerPoll] = {}
         self._stale = loop.signal()
         self._stopped = False
         self.trouble: str | None = None
@@ -184,11 +155,12 @@ class SourceReader:
         for poll in self._polls.values():
             poll.wake.set()
 
-    def _poll(self, node: int) -> _Poll:
+    def _poll(self, node: int) -> BrokerPoll:
         poll = self._polls.get(node)
         if poll is None:
-            self._polls[node] = poll = _Poll(self._loop, self._settings.max_partition_fetch_bytes)
-            self._loop.start(self._run, node, poll)
+            partition_bytes = self._settings.max_partition_fetch_bytes
+            self._polls[node] = poll = BrokerPoll(self._client, self._nearest, self._cursors, node, partition_bytes)
+            self._loop.start(self._run, poll)
         return poll
 
     async def _keep_leaders(self) -> None:
@@ -207,8 +179,8 @@ class SourceReader:
                 self.wake()
             await self._loop.sleep(0.1)
 
-    async def _run(self, node: int, poll: _Poll) -> None:
-        settings = self._settings
+    async def _run(self, poll: BrokerPoll) -> None:
+        settings, node = self._settings, poll.node
         session = FetchSession(self._client, node, read_committed=settings.isolation_level == "read_committed")
         backoff = Backoff.of(settings.client)
         pace = self._pacer()
@@ -217,7 +189,8 @@ class SourceReader:
         ahead: _FetchAhead | None = None
         while not self._stopped:
             if ahead is None:
-                self._choose(node, poll)
+                for moved in poll.choose(self._read_ahead(poll)):
+                    self.resume(moved)
                 wait_ms = poll.patience_ms(self._now(), most_ms)
                 if not poll.wanted:
                     await poll.wake.wait(wait_ms / 1000 if poll.held_back else None)
@@ -229,7 +202,7 @@ class SourceReader:
                 if not most_bytes:
                     await self._loop.sleep(NO_ROOM_S)
                     continue
-                asked_at, asking = self._now(), self._ask(session, node, poll, most_bytes, wait_ms)
+                asked_at, asking = self._now(), self._ask(session, poll, most_bytes, wait_ms)
             else:
                 most_bytes, wait_ms, asked_at, asking = ahead
                 ahead = None
@@ -258,7 +231,7 @@ class SourceReader:
             if pause_s and _are_full(answers, received, most_bytes, poll.size.bytes):
                 pause_s = 0.0
             asked_for = {one.partition: at for one in answers if (at := poll.wanted.get(one.partition)) is not None}
-            ahead = self._ask_ahead(session, node, poll, answers, most_ms)
+            ahead = self._ask_ahead(session, poll, answers, most_ms)
             if ahead is not None:
                 # The request is sent now.
                 await self._loop.sleep(0)
@@ -284,13 +257,13 @@ class SourceReader:
                 return
             await self._loop.sleep(1.0)
 
-    def _most_bytes(self, poll: _Poll) -> int:
+    def _most_bytes(self, poll: BrokerPoll) -> int:
         most = max(MAX_FETCH_BYTES, poll.size.bytes)
         # Only brokers with a wanted partition need a share.
         asked = sum(1 for one in self._polls.values() if one.wanted)
         return min(most, self._settings.fetch_max_bytes, self._memory.share_bytes(asked))
 
-    async def _ask(self, session: FetchSession, node: int, poll: _Poll, most_bytes: int, wait_ms: int) -> list[Fetched]:
+    async def _ask(self, session: FetchSession, poll: BrokerPoll, most_bytes: int, wait_ms: int) -> list[Fetched]:
         session.add_readers(poll.added)
         poll.added.clear()
         try:
@@ -303,35 +276,36 @@ class SourceReader:
                 rack=self._nearest.rack,
             )
         finally:
-            self._memory.release(node)
+            self._memory.release(poll.node)
 
     def _ask_ahead(
-        self, session: FetchSession, node: int, poll: _Poll, answers: list[Fetched], most_ms: int
+        self, session: FetchSession, poll: BrokerPoll, answers: list[Fetched], most_ms: int
     ) -> _FetchAhead | None:
         """Ask for the records after large answers before these are taken, and for all other wanted partitions.
 
         None if the broker might wait for records, or if the answers need the memory.
         """
-        if self._client.far or self._stopped or poll.rebuild or self._client.throttled_s(node):
+        if self._client.far or self._stopped or poll.rebuild or self._client.throttled_s(poll.node):
             return None
         # Most answers are small, and end here at no cost.
         if all(len(fetched.answer.records) < BACKLOG_BYTES for fetched in answers):
             return None
         next_positions: dict[TopicPartition, FetchPosition] = {}
-        backlog = False
+        backlog, read_ahead = False, self._read_ahead(poll)
         for fetched in answers:
-            position = self._position_after(node, poll, fetched) if fetched.answer.records else None
+            position = poll.position_after(fetched, read_ahead) if fetched.answer.records else None
             if position is not None:
                 next_positions[fetched.partition] = position
                 backlog |= _has_backlog(fetched.answer, position.offset, read_committed=session.read_committed)
         if not backlog:
             return None
         # Answer after answer may be large, and the other partitions of the broker must not wait for the last of them.
-        self._choose(node, poll, later={fetched.partition for fetched in answers})
+        for moved in poll.choose(read_ahead, later={fetched.partition for fetched in answers}):
+            self.resume(moved)
         # Prepared batches take as much memory again as their answers, until all answers are taken.
         received = sum(len(fetched.answer.records) for fetched in answers)
         most_bytes = min(self._most_bytes(poll), self._memory.room_bytes - received)
-        most_bytes = self._memory.reserve(node, most_bytes) if most_bytes >= BACKLOG_BYTES else 0
+        most_bytes = self._memory.reserve(poll.node, most_bytes) if most_bytes >= BACKLOG_BYTES else 0
         if not most_bytes:
             return None
         for fetched in answers:
@@ -339,29 +313,11 @@ class SourceReader:
                 poll.wanted.pop(fetched.partition, None)
         poll.wanted.update(next_positions)
         wait_ms = poll.patience_ms(self._now(), most_ms)
-        asking = self._loop.spawn(self._ask, session, node, poll, most_bytes, wait_ms)
+        asking = self._loop.spawn(self._ask, session, poll, most_bytes, wait_ms)
         return _FetchAhead(most_bytes, wait_ms, self._now(), asking)
 
-    def _position_after(self, node: int, poll: _Poll, fetched: Fetched) -> FetchPosition | None:
-        """The position after an answer; None if the cursor is unsure, or has another broker now."""
-        asked, cursor = poll.wanted.get(fetched.partition), self._cursors.get(fetched.partition)
-        if asked is None or cursor is None or self._nearest.node(fetched.partition) != node:
-            return None
-        position = cursor.position_after(asked, fetched.answer, self._read_ahead(poll))
-        return None if position is None else self._at_leader(fetched.partition, position, poll.size.bytes)
-
-    def _at_leader(self, partition: TopicPartition, position: FetchPosition, most_bytes: int) -> FetchPosition:
-        """A position with the epoch of the leader, by which a former leader returns an error.
-
-        Without the epoch, a former leader would answer as a follower.
-        """
-        leader = self._client.leader(partition)
-        epoch = -1 if leader is None else leader.epoch
-        # `_replace` would take three times as long.
-        return FetchPosition(position.offset, most_bytes, position.last_epoch, epoch, position.topic_id)
-
     async def _take_all(
-        self, node: int, poll: _Poll, asked_for: Mapping[TopicPartition, FetchPosition], answers: list[Fetched]
+        self, node: int, poll: BrokerPoll, asked_for: Mapping[TopicPartition, FetchPosition], answers: list[Fetched]
     ) -> bool:
         """Take a broker's answers; False when the next answer may fail in the same way."""
         accepted, begun = True, self._now()
@@ -398,41 +354,11 @@ class SourceReader:
         self._deliver(asked, fetched)
         return accepted
 
-    def _read_ahead(self, poll: _Poll) -> int:
+    def _read_ahead(self, poll: BrokerPoll) -> int:
         """The bytes of a partition that may wait for the target while the partition is read."""
         # A partition whose appends are acknowledged is read even when all memory is in use: reserving memory frees
         # some.
         return max(1, min(max(READ_AHEAD_BYTES, poll.size.bytes), self._memory.room_bytes))
-
-    def _choose(self, node: int, poll: _Poll, later: Set[TopicPartition] = frozenset()) -> None:
-        """Update the positions that the poll fetches; of thousands of idle partitions only the changed partitions.
-
-        Partitions of `later` have an answer that is still to be taken; their turn is the next call.
-        """
-        changed, poll.changed = poll.changed | poll.held_back, {}
-        read_ahead = self._read_ahead(poll)
-        rebuild, poll.rebuild = poll.rebuild, False
-        if rebuild:
-            poll.wanted.clear()
-            poll.held_back.clear()
-            changed = dict.fromkeys(self._cursors)
-            poll.set_cursors(self._cursors)
-        for partition in changed:
-            if partition in later:
-                poll.changed[partition] = None
-                continue
-            cursor = self._cursors.get(partition)
-            where = self._nearest.node(partition)
-            position = None if cursor is None or where != node else cursor.fetch_position(read_ahead)
-            if cursor is not None and where != node and not rebuild:
-                # The poll of its broker may not know of the move yet. A rebuild concerns the polls of all brokers.
-                self.resume(partition)
-            if position is None:
-                poll.wanted.pop(partition, None)
-            else:
-                poll.wanted[partition] = self._at_leader(partition, position, poll.size.bytes)
-            held_back = where == node and position is None and cursor is not None and cursor.held_back
-            poll.hold_back(partition, held_back)
 
 
 def _are_full(answers: Sequence[Fetched], received: int, most_bytes: int, partition_bytes: int) -> bool:
@@ -459,55 +385,3 @@ class _FetchAhead(NamedTuple):
     wait_ms: int
     asked_at: float
     answers: Any
-
-
-class _Poll:
-    """The fetches of a broker: `wanted` positions, and `held_back` partitions that wait for their appends."""
-
-    __slots__ = (
-        "_cursors",
-        "_held_since",
-        "_now",
-        "added",
-        "changed",
-        "held_back",
-        "rebuild",
-        "size",
-        "wake",
-        "wanted",
-    )
-
-    def __init__(self, loop: Loop, partition_bytes: int) -> None:
-        self.size = FetchSize(partition_bytes)
-        self._now = loop.clock.monotonic
-        self.wake: Signal = loop.signal()
-        self.rebuild = True
-        # Dicts, because a set would have its own order in each process.
-        self.changed: dict[TopicPartition, None] = {}
-        self.wanted: dict[TopicPartition, FetchPosition] = {}
-        self.held_back: dict[TopicPartition, None] = {}
-        self.added: dict[TopicPartition, None] = {}
-        """The partitions that got a cursor after the last fetch."""
-        self._cursors: Mapping[TopicPartition, Cursor] = {}
-        self._held_since = LONG_AGO
-
-    def set_cursors(self, cursors: Mapping[TopicPartition, Cursor]) -> None:
-        """Note the cursors of all brokers; a partition that was removed and added again has another cursor."""
-        before, self._cursors = self._cursors, dict(cursors)
-        self.added |= {part: None for part, cursor in cursors.items() if before.get(part) is not cursor}
-
-    def hold_back(self, partition: TopicPartition, held_back: bool) -> None:
-        """Note whether a partition waits for its appends."""
-        if held_back == (partition in self.held_back):
-            return
-        self._held_since = self._now()
-        if held_back:
-            self.held_back[partition] = None
-        else:
-            self.held_back.pop(partition, None)
-
-    def patience_ms(self, now: float, most_ms: int) -> int:
-        """The milliseconds for which the broker may wait for records."""
-        if not self.held_back:
-            return most_ms
-        return min(most_ms, max(SHORT_WAIT_MS, int((now - self._held_since) * 1000 / HELD_SHARE)))

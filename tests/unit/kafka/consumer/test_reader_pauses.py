@@ -11,6 +11,8 @@ from typing import Any
 from tests.unit.kafka.consumer.test_nearest import CLIENT, END, PART, Cluster, Reading
 from twinlog.clock import SYSTEM
 from twinlog.kafka.consumer import partition_reader as reader
+from twinlog.kafka.consumer.broker_poll import SHORT_WAIT_MS, BrokerPoll
+from twinlog.kafka.consumer.nearest import NearestReplicas
 from twinlog.kafka.fetch_session import FetchSession
 from twinlog.kafka.net.loop import Loop
 from twinlog.kafka.protocol.error_codes import Code
@@ -110,7 +112,7 @@ def test_one_that_is_held_back_is_looked_at_now_and_then(loop: Loop) -> None:
     reading.held_back = True
     reading.fetch_position = full  # type: ignore[assignment]
     reading.run(lambda: len(looks) > 5)
-    assert looks[-1] - looks[0] > 4 * reader.SHORT_WAIT_MS / 1000
+    assert looks[-1] - looks[0] > 4 * SHORT_WAIT_MS / 1000
     assert not cluster.asked
 
 
@@ -123,11 +125,12 @@ def test_without_room_it_is_asked_for(loop: Loop) -> None:
 
 
 def test_the_longer_a_target_takes_nothing_the_longer_may_a_fetch_wait(loop: Loop) -> None:
-    poll = reader._Poll(loop, 1 << 20)
+    client: Any = Cluster(loop)
+    poll = BrokerPoll(client, NearestReplicas(client, "", 300), {}, 1, 1 << 20)
     assert poll.patience_ms(time.monotonic(), 500) == 500
     poll.hold_back(PART, True)
     now = time.monotonic()
-    assert poll.patience_ms(now, 500) == reader.SHORT_WAIT_MS
+    assert poll.patience_ms(now, 500) == SHORT_WAIT_MS
     assert poll.patience_ms(now, 5) == 5
     assert 240 < poll.patience_ms(now + 1, 500) <= 260
     assert poll.patience_ms(now + 60, 500) == 500
