@@ -41,6 +41,7 @@ from twinlog.ops.switchover.model import (
     MovedTopic,
     NotReadyError,
     Preflight,
+    PreflightNote,
     RefusedCommits,
     SourceEnd,
     SwitchoverDirection,
@@ -227,7 +228,8 @@ class LiveClusters:
                 return replace(found, problems=error.problems)
             if stays:
                 why = f"writing to {listed(stays)} is denied already on {self.ends.source}, by hand or in another wave"
-                return replace(found, notes=(*found.notes, f"{why}: that stays when this is undone"))
+                note = PreflightNote(f"{why}: that stays when this is undone")
+                return replace(found, notes=(*found.notes, note))
         return found
 
     def source_ends(self, topics: Collection[MovedTopic]) -> dict[TopicPartition, SourceEnd]:

@@ -28,7 +28,9 @@ from twinlog.ops.switchover.lasting_fences import FENCE_STAYS, find_unknown_fenc
 from twinlog.ops.switchover.model import (
     Data,
     FenceMethod,
+    NoteKind,
     NotReadyError,
+    PreflightNote,
     SwitchoverKind,
     SwitchoverOptions,
     TooLongError,
@@ -40,7 +42,7 @@ from twinlog.ops.switchover.steps.step import (
     Show,
     StepContext,
     SwitchoverClusters,
-    silent_note,
+    replace_notes,
 )
 from twinlog.ops.switchover.steps.steps import ORDER, STEPS, count_uncopied, lift
 from twinlog.ops.switchover.steps.waiting import ends_of, spans
@@ -308,10 +310,8 @@ class SwitchoverMachine:
             return
         lines = [JournalLine("fence", StepPhase.DONE, JournalEntry(world.now_ms(), result))]
         if "left" not in result:
-            checked = context.done("check")
-            notes = [note for note in checked["notes"] if note != silent_note(world.ends.source)]
-            notes.append(f"cluster {world.ends.source} was silent, answered later, and was fenced then")
-            lines.append(self._amended("check", {**checked, "notes": notes}))
+            note = PreflightNote(f"cluster {world.ends.source} was silent, answered later, and was fenced then")
+            lines.append(self._amended("check", replace_notes(context.done("check"), {NoteKind.SILENT}, note)))
         self._journal.write(lines)
 
     def _count_uncopied(self, run: SwitchoverRun) -> None:

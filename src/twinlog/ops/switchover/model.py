@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
@@ -30,6 +30,36 @@ class FenceMethod(StrEnum):
     ACL = "acl"
     QUOTA = "quota"
     NONE = "none"
+
+
+class NoteKind(StrEnum):
+    """The kind of a note of the pre-flight. A later part of the switchover may replace all notes of a kind."""
+
+    SILENT = "silent"
+    """The source is silent, and its producers are unfenced."""
+    UNCOPIED = "uncopied"
+    """The number of the source's records without a copy."""
+    LEFT = "left"
+    """Records that only the source has: of held and of paused partitions."""
+    MEMBERS = "members"
+    """The groups with members on a cluster."""
+    OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True)
+class PreflightNote:
+    """A note of the pre-flight, for the operator to know."""
+
+    text: str
+    kind: NoteKind = NoteKind.OTHER
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def as_notes(found: Iterable[str | PreflightNote]) -> tuple[PreflightNote, ...]:
+    """The notes; a text is a note of kind `OTHER`."""
+    return tuple(PreflightNote(one) if isinstance(one, str) else one for one in found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +146,7 @@ class Preflight:
     topics: tuple[MovedTopic, ...]
     fence: FenceMethod
     problems: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
+    notes: tuple[PreflightNote, ...] = ()
     lag: int = 0
     rate: float | None = None
     """Copied records per second during the check; None when all records were copied before."""

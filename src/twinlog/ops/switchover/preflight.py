@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from twinlog.model.acls import AclOperation
 from twinlog.model.amounts import counted
 from twinlog.model.topics import listed
+from twinlog.model.types import Alias
 from twinlog.ops.proven_ranges import lag_s
 from twinlog.ops.switchover.model import (
     FenceMethod,
+    NoteKind,
     Preflight,
+    PreflightNote,
     SwitchoverKind,
+    as_notes,
 )
 from twinlog.ops.switchover.preflight_facts import PreflightFacts
-from twinlog.ops.switchover.steps.step import members_note, silent_note
 from twinlog.ops.switchover.steps.waiting import PROOF_NEAR_S, lag
 from twinlog.ops.switchover.stopped_partitions import MOST_NAMED
 
@@ -22,7 +26,8 @@ from twinlog.ops.switchover.stopped_partitions import MOST_NAMED
 def judge_preflight(facts: PreflightFacts, wanted: FenceMethod | None) -> Preflight:
     """Return the verdict for a switchover whose fence is `wanted`, None to choose a fence."""
     fence = wanted or (FenceMethod.QUOTA if facts.authorizer is False else FenceMethod.ACL)
-    problems, notes = [], list(facts.unread)
+    problems: list[str] = []
+    notes: list[str | PreflightNote] = list(facts.unread)
     if not facts.topics:
         problems.append(f"flow {facts.source}->{facts.target} mirrors no topic that exists on {facts.source}")
     problems += facts.journal_rights
@@ -33,10 +38,11 @@ def judge_preflight(facts: PreflightFacts, wanted: FenceMethod | None) -> Prefli
                 "switchover keeps"
             )
         else:
-            notes.append(silent_note(facts.source))
+            silent = f"cluster {facts.source} is silent, and producers there stay unfenced"
+            notes.append(PreflightNote(silent, NoteKind.SILENT))
         notes += facts.stopped.losses(facts.source, {topic.name for topic in facts.topics})
         notes += _hidden_topics(facts)
-        return Preflight(facts.topics, fence, tuple(problems), tuple(notes))
+        return Preflight(facts.topics, fence, tuple(problems), as_notes(notes))
     problems += _hidden_topics(facts)
     problems += _of_fence(facts, fence)
     if fence is not FenceMethod.NONE or facts.closes_earlier:
@@ -96,7 +102,7 @@ def judge_preflight(facts: PreflightFacts, wanted: FenceMethod | None) -> Prefli
         facts.topics,
         fence,
         tuple(problems),
-        tuple(notes),
+        as_notes(notes),
         sum(left.values()),
         facts.rate,
         proven=tuple(sorted({where.topic for where, one in facts.proofs.items() if one.proves})),
@@ -173,8 +179,8 @@ def _of_fence(facts: PreflightFacts, fence: FenceMethod) -> list[str]:
     return found
 
 
-def _notes(facts: PreflightFacts, fence: FenceMethod) -> list[str]:
-    found = []
+def _notes(facts: PreflightFacts, fence: FenceMethod) -> list[str | PreflightNote]:
+    found: list[str | PreflightNote] = []
     if fence is FenceMethod.ACL:
         found.append(f"super users of {facts.source} pass ACLs: stop those that write")
     if fence is FenceMethod.ACL and facts.fenced_too:
@@ -214,9 +220,9 @@ def _notes(facts: PreflightFacts, fence: FenceMethod) -> list[str]:
     if copies:
         found.append(f"{listed(copies)}: written by other flows, which are fenced, too")
     if facts.members:
-        found.append(f"{members_note(facts.source)}{listed(facts.members)}; they may read on until they stop")
+        found.append(_members(facts.source, facts.members, "they may read on until they stop"))
     if facts.on_target:
-        found.append(f"{members_note(facts.target)}{listed(facts.on_target)}; their offsets there stay")
+        found.append(_members(facts.target, facts.on_target, "their offsets there stay"))
     if facts.transactions:
         found.append(f"open now: {listed(facts.transactions)}; they are waited for")
     if any(topic.keeps_name for topic in facts.topics):
@@ -225,3 +231,7 @@ def _notes(facts: PreflightFacts, fence: FenceMethod) -> list[str]:
             f"{facts.target}->{facts.source} runs"
         )
     return found
+
+
+def _members(cluster: Alias, groups: Iterable[str], then: str) -> PreflightNote:
+    return PreflightNote(f"groups with members on {cluster}: {listed(groups)}; {then}", NoteKind.MEMBERS)

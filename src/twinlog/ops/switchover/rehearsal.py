@@ -216,7 +216,7 @@ def rehearsal_json(
         "to": world.ends.target,
         "stands": stands,
         "problems": [with_id(problem, NotReadyError.kind_id) for problem in preflight.problems],
-        "notes": list(preflight.notes),
+        "notes": [note.text for note in preflight.notes],
         "fence": preflight.fence,
         "lag": preflight.lag,
         "records_per_second": preflight.rate,

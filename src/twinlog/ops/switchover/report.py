@@ -13,9 +13,9 @@ from twinlog.model.groups import MEMBERLESS
 from twinlog.model.topics import listed
 from twinlog.ops.switchover.journal import JournalEntries, SwitchoverRun
 from twinlog.ops.switchover.lasting_fences import FENCE_STAYS
-from twinlog.ops.switchover.model import Data, FenceMethod, MovedTopic, SwitchoverKind
+from twinlog.ops.switchover.model import Data, FenceMethod, MovedTopic, NoteKind, SwitchoverKind
 from twinlog.ops.switchover.steps.group_step import REFUSED
-from twinlog.ops.switchover.steps.step import members_note, topics_of
+from twinlog.ops.switchover.steps.step import notes_of, topics_of
 from twinlog.ops.switchover.steps.steps import ORDER, STEPS
 
 _LAST = "open"
@@ -74,7 +74,7 @@ def report(entries: JournalEntries, actions: SwitchoverActions = _COMMANDS) -> D
             }
             for name in ORDER[run.options.kind]
         ],
-        "notes": _notes(entries, run),
+        "notes": _notes(entries),
         "partitions": proof.get("rows", []),
         "proof": _proof_sums(proof.get("rows", [])),
         "groups": {name: _group(one) for name, one in groups.items()},
@@ -86,13 +86,11 @@ def report(entries: JournalEntries, actions: SwitchoverActions = _COMMANDS) -> D
     return found
 
 
-def _notes(entries: JournalEntries, run: SwitchoverRun) -> list[str]:
+def _notes(entries: JournalEntries) -> list[str]:
     """The notes of the check; the last sync of groups supersedes the notes about members of groups."""
-    notes: list[str] = (entries.done("check") or {}).get("notes", [])
-    if entries.done("groups") is None:
-        return notes
-    old = tuple(members_note(cluster) for cluster in (run.ends.source, run.ends.target))
-    return [note for note in notes if not note.startswith(old)]
+    notes = notes_of(entries.done("check") or {})
+    synced = entries.done("groups") is not None
+    return [note.text for note in notes if not (synced and note.kind is NoteKind.MEMBERS)]
 
 
 def failed_parts(

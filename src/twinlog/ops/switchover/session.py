@@ -250,7 +250,7 @@ def print_rehearsal(clusters: LiveClusters, options: SwitchoverOptions, output: 
     for problem in preflight.problems:
         print_error(with_id(problem, NotReadyError.kind_id))
     for note in preflight.notes:
-        typer.echo(f"note: {note}")
+        typer.echo(f"note: {note.text}")
     if preflight.problems:
         return FOUND
     for one in steps:

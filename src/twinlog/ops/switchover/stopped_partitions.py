@@ -14,7 +14,7 @@ from twinlog.model.held import HeldPartition
 from twinlog.model.topics import listed
 from twinlog.model.types import Alias, SourceOffset, TopicName, TopicPartition
 from twinlog.ops.status.last_report import LastReportReader
-from twinlog.ops.switchover.model import CopiedPosition
+from twinlog.ops.switchover.model import CopiedPosition, NoteKind, PreflightNote, as_notes
 from twinlog.ops.switchover.steps.step import uncopied_note
 from twinlog.ops.switchover.steps.waiting import lag
 from twinlog.settings.flow import FlowSettings
@@ -76,10 +76,9 @@ class StoppedPartitions:
     report: DriverReport | None = None
     """The last report of the flow."""
 
-    def losses(self, source: Alias, topics: Container[TopicName]) -> list[str]:
-        """The source records of `topics` without a copy, in lines, for a switchover that leaves the source behind."""
-        found = [_waiting(self.report, source)]
-        found += [
+    def losses(self, source: Alias, topics: Container[TopicName]) -> list[PreflightNote]:
+        """The source records of `topics` without a copy, in notes, for a switchover that leaves the source behind."""
+        left = [
             f"{one.source} was held at source offset {one.source_offset} ({one.reason}): its later records are on "
             f"{source} alone"
             for one in self.held[:MOST_NAMED]
@@ -87,14 +86,18 @@ class StoppedPartitions:
         ]
         more = self.more_held + len(self.held[MOST_NAMED:])
         if more:
-            found.append(f"{counted(more, 'more partition')} held, whose later records are on {source} alone")
+            left.append(f"{counted(more, 'more partition')} held, whose later records are on {source} alone")
         paused = sorted(self.paused)
         if paused:
-            found.append(f"paused, so their later records are on {source} alone: {listed(map(str, paused))}")
-        found += [str(one) for one in self.passed[:MOST_NAMED]]
+            left.append(f"paused, so their later records are on {source} alone: {listed(map(str, paused))}")
+        passed = [str(one) for one in self.passed[:MOST_NAMED]]
         if self.passed[MOST_NAMED:]:
-            found.append(f"{counted(len(self.passed) - MOST_NAMED, 'more range')} passed over, without a copy")
-        return found
+            passed.append(f"{counted(len(self.passed) - MOST_NAMED, 'more range')} passed over, without a copy")
+        return [
+            uncopied_note(source, _waiting(self.report)),
+            *(PreflightNote(text, NoteKind.LEFT) for text in left),
+            *as_notes(passed),
+        ]
 
     def obstacles(
         self,
@@ -132,14 +135,14 @@ class StoppedPartitions:
         return f"{text}; mend the cause, or leave its records out by `{skip}`"
 
 
-def _waiting(report: DriverReport | None, source: Alias) -> str:
+def _waiting(report: DriverReport | None) -> str:
     """The records that waited for their copy by the last report, and the moment up to which all are copied."""
     if report is None:
-        return f"{uncopied_note(source)}unknown, as the flow lacks a report: MirrorMaker 2 writes none"
+        return "unknown, as the flow lacks a report: MirrorMaker 2 writes none"
     paused = report.paused_lag or 0
     waited = "an unknown number of records" if report.lag < 0 else counted(report.lag + paused, "record")
     at = shown_moment(report.at_ms)
-    text = f"{uncopied_note(source)}{waited} at the last report of the flow ({at}), and all later records"
+    text = f"{waited} at the last report of the flow ({at}), and all later records"
     if report.unknown and report.lag >= 0:
         text += f"; of {counted(report.unknown, 'partition')} the number is unknown"
     if report.paused and report.paused_lag is None:

@@ -29,10 +29,12 @@ from twinlog.ops.switchover.model import (
     MovedGroups,
     MovedTopic,
     Preflight,
+    PreflightNote,
     RefusedCommits,
     SourceEnd,
     SwitchoverDirection,
     SwitchoverOptions,
+    as_notes,
 )
 from twinlog.ops.switchover.steps.step import Side
 
@@ -129,7 +131,7 @@ class Brokers:
     earlier: JournalEntries = field(default_factory=JournalEntries)
     source_lost: bool = False
     problems: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ("a note",)
+    notes: tuple[str | PreflightNote, ...] = ("a note",)
     closed: bool = False
     left_fence: Data | None = None
     """On the target, by an earlier move."""
@@ -226,7 +228,7 @@ class ScriptedWorld:
             self.topics,
             options.fence or FenceMethod.ACL,
             self.brokers.problems,
-            self.brokers.notes,
+            as_notes(self.brokers.notes),
             groups=("shop",),
             proven=(TopicName("orders"),) if self.brokers.proves else (),
         )

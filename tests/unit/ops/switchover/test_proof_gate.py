@@ -145,15 +145,15 @@ def test_the_preflight_names_the_state_of_the_proof() -> None:
     assert (good.proven, good.proof_lag_s) == ((ORDERS,), 0.0)
     assert good.notes == judge_preflight(GOOD, None).notes
     behind = judge_preflight(facts(proven(5, lag_ms=int(PROOF_NEAR_S * 1000) + 1000)), None)
-    assert behind.notes[-1] == "the proof of equality is 11 s behind; producers are fenced once it is near"
+    assert str(behind.notes[-1]) == "the proof of equality is 11 s behind; producers are fenced once it is near"
     reported = proven(7, differences=2, difference="foreign at source offset 3, target offset 4")
-    assert judge_preflight(facts(reported), None).notes[-1] == (
+    assert str(judge_preflight(facts(reported), None).notes[-1]) == (
         "orders-0 has 2 differences, reported as its policy says; the last is foreign at source offset 3, target "
         "offset 4"
     )
     unproven = judge_preflight(facts(asks_proof=(ORDERS,)), None)
     assert unproven.proven == ()
-    assert unproven.notes[-1].startswith("orders: twinlog.proof is true, and no process proves the copies")
+    assert unproven.notes[-1].text.startswith("orders: twinlog.proof is true, and no process proves the copies")
 
 
 def test_a_difference_prevents_it_even_if_everything_is_copied() -> None:

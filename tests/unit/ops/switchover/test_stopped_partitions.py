@@ -10,13 +10,12 @@ import pytest
 from tests.unit.ops.switchover.machines import A_TO_B, PLANNED, machine
 from tests.unit.ops.switchover.reported import reported_target
 from tests.unit.ops.switchover.scripted import Brokers
-from tests.unit.ops.switchover.test_preflight import GOOD, ORDERS, P0, problems
+from tests.unit.ops.switchover.test_preflight import GOOD, ORDERS, P0, notes, problems
 from tests.unit.ui.fakes import HELD
 from tests.unit.worker.topics.test_topic_conflicts import flow
 from twinlog.model.held import HeldPartition
 from twinlog.model.types import SourceOffset, TopicName, TopicPartition
 from twinlog.ops.switchover.model import CopiedPosition, SourceEnd, SwitchoverKind
-from twinlog.ops.switchover.preflight import judge_preflight
 from twinlog.ops.switchover.steps.waiting import QUICK_FOR_S
 from twinlog.ops.switchover.stopped_partitions import (
     MOST_NAMED,
@@ -106,11 +105,11 @@ def test_before_a_way_back_the_fence_of_the_switchover_holds_the_flow_back() -> 
 
 
 def test_without_a_report_held_partitions_are_noted_as_unknown() -> None:
-    unknown = judge_preflight(replace(GOOD, stopped=StoppedPartitions(reported=False)), None)
-    assert unknown.problems == ()
+    unknown = replace(GOOD, stopped=StoppedPartitions(reported=False))
+    assert problems(unknown) == []
     words = "held partitions of flow east->west are unknown"
-    assert [words in note for note in unknown.notes].count(True) == 1
-    assert not any(words in note for note in judge_preflight(GOOD, None).notes)
+    assert [words in note for note in notes(unknown)].count(True) == 1
+    assert not any(words in note for note in notes(GOOD))
 
 
 def outcome(verb: TopicVerb, before: int, after: int, passed: int = 0, **fields: Any) -> CommandOutcome:
@@ -122,8 +121,8 @@ def outcome(verb: TopicVerb, before: int, after: int, passed: int = 0, **fields:
 def test_offsets_that_a_command_passed_over_are_a_note() -> None:
     gap = outcome(TopicVerb.ACCEPT_GAP, 1000, 1500, 500)
     passed = tuple(passed_ranges([gap], {P0}))
-    notes = judge_preflight(replace(GOOD, stopped=held(passed=passed)), None).notes
-    assert "orders-0: accept-gap passed over source offsets 1000 to 1499, without a copy" in notes
+    found = notes(replace(GOOD, stopped=held(passed=passed)))
+    assert "orders-0: accept-gap passed over source offsets 1000 to 1499, without a copy" in found
 
 
 WAITING = DriverReport("s->w", "host-1", 60_000, 0, "running", lag=20, oldest_ms=57_000)
@@ -183,12 +182,12 @@ def test_an_emergency_notes_the_records_that_it_leaves_behind(
     elsewhere = replace(AT_SEVEN, topic="logs")
     stopped = held(AT_SEVEN, elsewhere, passed=passed, paused=frozenset({P0}), report=report)
     facts = replace(GOOD, kind=SwitchoverKind.EMERGENCY, source_error=error, stopped=stopped)
-    assert judge_preflight(facts, None).notes[1:] == (
+    assert notes(facts)[1:] == [
         f"records of east without a copy: {words}",
         "orders-0 was held at source offset 7 (gap): its later records are on east alone",
         "paused, so their later records are on east alone: orders-0",
         "orders-0: accept-gap passed over source offsets 1000 to 1499, without a copy",
-    )
+    ]
 
 
 def test_offsets_that_were_copied_later_are_no_note() -> None:

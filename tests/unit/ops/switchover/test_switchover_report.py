@@ -26,6 +26,8 @@ from twinlog.ops.switchover.model import (
     GroupOffset,
     MovedGroups,
     MovedTopic,
+    NoteKind,
+    PreflightNote,
     SwitchoverDirection,
     SwitchoverKind,
     SwitchoverOptions,
@@ -142,7 +144,8 @@ def test_a_report_without_a_key_has_no_statement(tmp_path: Path) -> None:
 
 
 def test_a_second_report_has_the_members_of_groups_by_the_last_sync() -> None:
-    notes = ("groups with members on a: shop; they may read on until they stop", "a note")
+    shop = "groups with members on a: shop; they may read on until they stop"
+    notes = (PreflightNote(shop, NoteKind.MEMBERS), "a note")
     brokers = Brokers(A_TO_B, keeps_names=False, notes=notes)
     for state in ("Stable", "Empty"):
         brokers.group_state = state
@@ -158,7 +161,7 @@ def test_a_second_report_has_the_members_of_groups_by_the_last_sync() -> None:
     machine = SwitchoverMachine(ScriptedWorld(undone, Kill()), ScriptedJournal(undone, Kill()), "me 1")
     with pytest.raises(TooLongError):
         machine.run(SwitchoverOptions(SwitchoverKind.PLANNED, near=100, at_most_s=60))
-    assert report(ScriptedJournal(undone, Kill()).entries)["notes"] == list(notes), "no sync of groups followed"
+    assert report(ScriptedJournal(undone, Kill()).entries)["notes"] == [shop, "a note"], "no sync of groups followed"
 
 
 def test_what_an_undone_switchover_leaves_is_named() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal, Protocol
@@ -20,7 +20,9 @@ from twinlog.ops.switchover.model import (
     GroupOffset,
     MovedGroups,
     MovedTopic,
+    NoteKind,
     Preflight,
+    PreflightNote,
     RefusedCommits,
     SourceEnd,
     SwitchoverDirection,
@@ -264,19 +266,25 @@ class StepContext:
         return self.world.now_ms() - began_ms > self.options.at_most_s * 1000
 
 
-def silent_note(source: Alias) -> str:
-    """The note of a check that a lost source left unanswered."""
-    return f"cluster {source} is silent, and producers there stay unfenced"
+def uncopied_note(source: Alias, number: str) -> PreflightNote:
+    """The note about the source's records without a copy."""
+    return PreflightNote(f"records of {source} without a copy: {number}", NoteKind.UNCOPIED)
 
 
-def uncopied_note(source: Alias) -> str:
-    """The begin of the note about the source's records without a copy."""
-    return f"records of {source} without a copy: "
+def notes_data(notes: Iterable[PreflightNote]) -> list[list[str]]:
+    """Notes as values of JSON."""
+    return [[one.text, one.kind] for one in notes]
 
 
-def members_note(cluster: Alias) -> str:
-    """The begin of the note of a check about the groups that have members on a cluster."""
-    return f"groups with members on {cluster}: "
+def notes_of(checked: Data) -> list[PreflightNote]:
+    """The notes in the result of step `check`."""
+    return [PreflightNote(text, NoteKind(kind)) for text, kind in checked.get("notes", [])]
+
+
+def replace_notes(checked: Data, kinds: Container[NoteKind], note: PreflightNote) -> Data:
+    """The result of step `check` with a note in place of all notes of some kinds."""
+    notes = [one for one in notes_of(checked) if one.kind not in kinds]
+    return {**checked, "notes": notes_data([*notes, note])}
 
 
 def topics_data(topics: tuple[MovedTopic, ...]) -> list[list[str | int]]:

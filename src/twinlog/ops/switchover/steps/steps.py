@@ -11,9 +11,17 @@ from twinlog.model.topics import listed
 from twinlog.model.types import TopicPartition
 from twinlog.ops.proven_ranges import PartitionProven
 from twinlog.ops.switchover.journal import Offsets, OffsetsJson, from_json, to_json
-from twinlog.ops.switchover.model import Data, NotReadyError, SwitchoverKind
+from twinlog.ops.switchover.model import Data, NoteKind, NotReadyError, SwitchoverKind
 from twinlog.ops.switchover.steps.group_step import began, sync_groups
-from twinlog.ops.switchover.steps.step import EarlierStep, Step, StepContext, topics_data, uncopied_note
+from twinlog.ops.switchover.steps.step import (
+    EarlierStep,
+    Step,
+    StepContext,
+    notes_data,
+    replace_notes,
+    topics_data,
+    uncopied_note,
+)
 from twinlog.ops.switchover.steps.waiting import catch_up, drain, find_unproven, lag, remotes, settle, watch
 
 
@@ -25,7 +33,7 @@ def check(context: StepContext) -> Data:
     return {
         "topics": topics_data(found.topics),
         "fence": found.fence,
-        "notes": list(found.notes),
+        "notes": notes_data(found.notes),
         "lag": found.lag,
         "groups": list(found.groups),
         "scope": context.world.scope(),
@@ -255,12 +263,10 @@ def count_uncopied(context: StepContext) -> tuple[Data, Data]:
             # Under the same name the records of producers follow the copies.
             counted_row["to_end"] = on_target.get(there[where], row["to_end"])
         rows.append(counted_row)
-    note = f"{uncopied_note(source)}{counted(sum(left.values()), 'record')} at {shown_moment(at_ms)}"
-    notes = [one for one in checked["notes"] if not one.startswith(uncopied_note(source))]
-    if not left:
-        notes = [one for one in notes if f"later records are on {source} alone" not in one]
+    note = uncopied_note(source, f"{counted(sum(left.values()), 'record')} at {shown_moment(at_ms)}")
+    replaced = {NoteKind.UNCOPIED} if left else {NoteKind.UNCOPIED, NoteKind.LEFT}
     uncopied = {str(where): [ends[where] - count, ends[where]] for where, count in sorted(left.items())}
-    return {**checked, "notes": [*notes, note]}, {**proof, "rows": rows, "uncopied": uncopied}
+    return replace_notes(checked, replaced, note), {**proof, "rows": rows, "uncopied": uncopied}
 
 
 def begin_seed(context: StepContext) -> Data:
