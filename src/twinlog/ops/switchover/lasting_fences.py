@@ -11,6 +11,7 @@ import shlex
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
+from typing import NamedTuple
 
 from twinlog.errors import RefusedError
 from twinlog.model.acls import ANYWHERE, EVERYBODY, Acl, AclOperation, AclPermissionType, covers
@@ -81,30 +82,33 @@ def _entity_words(entity: QuotaEntity) -> list[str]:
     return words
 
 
-def find_unknown_fences(world: SwitchoverClusters) -> list[str]:
+class UnknownFences(NamedTuple):
+    """`stays` has a line for each denial and quota of the source, `unread` a line if the login lacks the right to read
+    ACLs."""
+
+    stays: list[str]
+    unread: list[str]
+
+    @property
+    def lines(self) -> list[str]:
+        """The known denials and quotas; else the line with the command that lists denials."""
+        return self.stays or self.unread
+
+
+def find_unknown_fences(world: SwitchoverClusters) -> UnknownFences:
     """The denials and quotas that keep all producers from the topics of the flow, for a direction without a switchover.
 
-    A fence that the login may not read is left out. Raises ClusterError.
+    Quotas that the login may not read are left out. Raises ClusterError.
     """
-    found: list[str] = []
+    found = UnknownFences([], [])
     if world.source_answers:
+        try:
+            found.stays.extend(world.find_lasting_denials(world.list_moving_topics()))
+        except RefusedError as error:
+            found.unread.append(f"producers may still be fenced on {world.ends.source}: {error}")
         with suppress(RefusedError):
-            found += world.find_lasting_denials(world.list_moving_topics())
-        with suppress(RefusedError):
-            found += world.find_lasting_quotas()
+            found.stays.extend(world.find_lasting_quotas())
     return found
-
-
-def find_unread_fences(world: SwitchoverClusters) -> list[str]:
-    """A line with the command that lists denials, if the login may not read the ACLs of the source. Raises
-    ClusterError."""
-    if not world.source_answers:
-        return []
-    try:
-        world.find_lasting_denials(world.list_moving_topics())
-    except RefusedError as error:
-        return [f"producers may still be fenced on {world.ends.source}: {error}"]
-    return []
 
 
 def list_command(cluster: Alias, client: ClientSettings) -> str:

@@ -24,7 +24,7 @@ from twinlog.ops.switchover.journal import (
     from_json,
     with_lines,
 )
-from twinlog.ops.switchover.lasting_fences import FENCE_STAYS, find_unknown_fences, find_unread_fences
+from twinlog.ops.switchover.lasting_fences import FENCE_STAYS, find_unknown_fences
 from twinlog.ops.switchover.model import (
     Data,
     FenceMethod,
@@ -224,12 +224,13 @@ class SwitchoverMachine:
             if left:
                 self._tried("release", lambda _context: self._lift_left(left), context)
             # Without a journal only the ACLs and quotas of the source tell of a fence.
-            if stays := self._tried("release", lambda _context: find_unknown_fences(self._world), context):
-                raise UnderWayError("; ".join(stays), message_id=FENCE_STAYS)
+            unknown = self._tried("release", lambda _context: find_unknown_fences(self._world), context)
+            if unknown.stays:
+                raise UnderWayError("; ".join(unknown.stays), message_id=FENCE_STAYS)
             if left:
                 return self._journal.entries
-            if unread := self._tried("release", lambda _context: find_unread_fences(self._world), context):
-                raise UnderWayError("; ".join(unread), message_id=FENCE_STAYS)
+            if unknown.unread:
+                raise UnderWayError("; ".join(unknown.unread), message_id=FENCE_STAYS)
         if run is None or run.state is not SwitchoverState.DONE:
             raise UnderWayError(f"switchover {self._world.ends} must be done before its fence can be released")
         require_same(self._journal.entries, self._world, "from", "to")

@@ -29,7 +29,7 @@ from twinlog.mirror.topics.journal_keys import StepPhase, SwitchoverState
 from twinlog.model.types import Alias
 from twinlog.ops.switchover.clusters import LiveClusters
 from twinlog.ops.switchover.journal import JournalEntries, JournalEntry, SwitchoverRun, TopicJournal, ended_by
-from twinlog.ops.switchover.lasting_fences import find_unknown_fences, find_unread_fences
+from twinlog.ops.switchover.lasting_fences import find_unknown_fences
 from twinlog.ops.switchover.login_acls import GRANTED_BY
 from twinlog.ops.switchover.machine import ENDED, SwitchoverMachine, only_repeats_groups, unchanged
 from twinlog.ops.switchover.model import (
@@ -217,7 +217,7 @@ def print_unknown_fences(clusters: SwitchoverClusters, entries: JournalEntries) 
     """Print the fences of the source that no switchover of the journal has, as errors; whether there are any."""
     if entries.run is not None and entries.run.state is not SwitchoverState.ABORTED:
         return False
-    lines = find_unknown_fences(clusters) or find_unread_fences(clusters)
+    lines = find_unknown_fences(clusters).lines
     if clusters.read_earlier_journal().fenced:
         source = clusters.ends.source
         lines = [f"{source} is fenced by a switchover whose journal is lost: --release lifts that fence"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from functools import partial
 
@@ -24,7 +25,7 @@ from twinlog.ops.switchover.clusters import LiveClusters
 from twinlog.ops.switchover.fencing import RATE, UNLIMITED
 from twinlog.ops.switchover.journal import JournalEntries
 from twinlog.ops.switchover.lasting_fences import name_lasting_denials, name_lasting_quotas
-from twinlog.ops.switchover.model import Data, FenceMethod, UnderWayError
+from twinlog.ops.switchover.model import Data, FenceMethod, MovedTopic, UnderWayError
 from twinlog.ops.switchover.report import report
 from twinlog.ops.switchover.session import print_failed_parts, print_unknown_fences
 from twinlog.settings.flow import ClientSettings
@@ -147,8 +148,16 @@ def test_without_a_journal_a_release_names_the_denials_that_it_finds() -> None:
 
 
 def test_without_a_journal_and_the_right_to_read_acls_producers_may_be_fenced(
-    capsys: pytest.CaptureFixture[str],
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    reads: list[int] = []
+    read = ScriptedWorld.find_lasting_denials
+
+    def count(world: ScriptedWorld, topics: Collection[MovedTopic]) -> list[str]:
+        reads.append(len(topics))
+        return read(world, topics)
+
+    monkeypatch.setattr(ScriptedWorld, "find_lasting_denials", count)
     brokers = Brokers(A_TO_B, acls_hidden=True)
     doubt = "producers may still be fenced on a: the login lacks DESCRIBE on cluster a"
     with pytest.raises(UnderWayError) as refused:
@@ -156,6 +165,7 @@ def test_without_a_journal_and_the_right_to_read_acls_producers_may_be_fenced(
     assert told(refused.value) == f"TW-SWITCH-21: {doubt}"
     assert print_unknown_fences(ScriptedWorld(brokers, Kill()), JournalEntries())
     assert f"TW-SWITCH-21: {doubt}" in capsys.readouterr().err
+    assert reads == [1, 1], "a release and a command read the denials once each"
     # The data to lift its own fence are enough.
     brokers.fenced, brokers.noted_fence = True, {"restore": "open"}
     machine(brokers).release_fence()
