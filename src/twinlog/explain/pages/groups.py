@@ -122,6 +122,19 @@ _GROUP = Area(
             mend="Start the brokers with the replicas of `__consumer_offsets`, and run the command again.",
             look=("twinlog groups mm2.properties",),
         ),
+        Message(
+            "TW-GROUP-11",
+            "A returned cluster lacks the end of a move of groups",
+            "warning",
+            lines=("`a later switchover moved GROUPS back to the source ...: run COMMAND again to end it`",),
+            meaning=(
+                "From `twinlog groups`: the target was lost during the later switchover, so the journal on the target "
+                "still has the move before. The table leaves that move out."
+            ),
+            impact="The groups are on the source, and continue there.",
+            mend="Run the named command again: it ends the move before, and fences the returned cluster.",
+            look=("twinlog groups mm2.properties",),
+        ),
     ),
 )
 

@@ -6,9 +6,11 @@ target. Without this knowledge each momentarily empty group would look as if it 
 
 from __future__ import annotations
 
+import shlex
 import uuid
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from twinlog.errors import RefusedError
@@ -30,6 +32,8 @@ COMMITTED, THERE = "committed", "there"
 
 DoneStep = Callable[[str], Mapping[str, Any] | None]
 """Returns the result of a step in the journal; None before the step was done."""
+
+_OPENED = frozenset({SwitchoverState.RUNNING, SwitchoverState.DONE, SwitchoverState.RETURNED})
 
 _STEPS = frozenset({"open", "groups", "release"})
 
@@ -86,6 +90,7 @@ class _JournalsReader:
         find: Callable[[SwitchoverState, DoneStep], GroupMoves],
         missing_s: float,
     ) -> None:
+        self._ends = ends
         self._direction = direction_name(*ends)
         self._find = find
         # Entries of a killed process are read, too: it committed the offsets before it wrote them.
@@ -94,6 +99,8 @@ class _JournalsReader:
         self._topic_id: uuid.UUID | None = None
         self._values: dict[JournalKey, bytes] = {}
         self._moves: GroupMoves = {}
+        self.opened: dict[str, tuple[int, str]] = {}
+        """The begin and the command of the newest switchover of each wave after which producers may write."""
 
     def read(self) -> GroupMoves:
         """The offsets of all waves; empty without a journal, or without the right to read it. Raises ClusterError.
@@ -109,6 +116,7 @@ class _JournalsReader:
         if self._news or recreated:
             self._take_news()
             found: dict[tuple[GroupId, TopicPartition], GroupMove] = {}
+            self.opened.clear()
             for wave in sorted({key.wave for key in self._values}):
                 with suppress(*MALFORMED):
                     found |= self._found_in(wave)
@@ -135,7 +143,17 @@ class _JournalsReader:
             # A step of an earlier switchover stays until a later switchover writes over it.
             return entry.get("data", {}) if entry.get("run") == run["run"] else None
 
-        return self._find(SwitchoverState(run["state"]), done)
+        state, began_ms = SwitchoverState(run["state"]), int(run.get("began_ms", 0))
+        if done("open") is not None and state in _OPENED:
+            self.opened[wave] = began_ms, self._command(wave, run)
+        return {where: replace(move, began_ms=began_ms, wave=wave) for where, move in self._find(state, done).items()}
+
+    def _command(self, wave: str, run: Mapping[str, Any]) -> str:
+        kind = run.get("options", {}).get("kind")
+        source, target = self._ends
+        command = f"twinlog {'switchback' if kind == 'back' else 'switchover'} FILE --from {source} --to {target}"
+        named = f"{command} --wave {shlex.quote(wave)}" if wave else command
+        return f"{named} --emergency" if kind == "emergency" else named
 
 
 class GroupMovesReader(_JournalsReader):
@@ -150,3 +168,14 @@ class GroupReturnsReader(_JournalsReader):
 
     def __init__(self, flow: FlowSettings, source: ClusterAdmin, *, missing_s: float = 0.0) -> None:
         super().__init__((flow.target, flow.source), source, group_returns, missing_s)
+
+    def mark_ended(self, moves: GroupMoves) -> GroupMoves:
+        """The `moves` of the flow; moves that a later switchover in the other direction has ended name its command.
+
+        The last `read` counts. The note of the end is missing on a target that was lost during the later switchover.
+        """
+        ended = {}
+        for where, move in moves.items():
+            began_ms, command = self.opened.get(move.wave, (move.began_ms, ""))
+            ended[where] = replace(move, ended_by=command) if began_ms > move.began_ms else move
+        return ended

@@ -12,11 +12,17 @@ class GroupMove:
     """An offset of a group that a finished switchover committed on the target: `target`, for `source` on the source.
 
     Once the switchover is `released`, producers may write to the source, and the group may go back by itself.
+    The switchover of `wave` began at `began_ms`, in milliseconds since 1970. `ended_by` is the command of a later
+    switchover in the other direction, which has ended the move: a lost target lacks the note of this end until this
+    command runs again.
     """
 
     source: SourceOffset
     target: TargetOffset
     released: bool = False
+    began_ms: int = 0
+    wave: str = ""
+    ended_by: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +82,10 @@ class MoveFacts:
     @property
     def continues_on_target(self) -> bool:
         """Whether the group stands on the target at or after the commit of a switchover, and left the source then."""
-        there = self.target_committed
-        return self.move is not None and there is not None and there >= self.move.target and not self.active_on_source
+        there, move = self.target_committed, self.move
+        if move is None or there is None or move.ended_by:
+            return False
+        return there >= move.target and not self.active_on_source
 
     @property
     def read_on_target(self) -> TargetOffset:

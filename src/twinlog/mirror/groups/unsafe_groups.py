@@ -153,6 +153,7 @@ class UnsafeGroups:
         """The doubts about positions that a failover leaves right, and about moved groups; then the doubts with an
         exact place, which the group has passed on the target."""
         moves, returns = self._moves.read(), self._returns.read()
+        moves = self._returns.mark_ended(moves)
         places = self._places(doubts)
         present, _ = self._target.call(self._admin.offsets, sorted({doubt.group for doubt in doubts}))
         right, exact = set(), set()

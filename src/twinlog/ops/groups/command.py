@@ -208,6 +208,11 @@ def _notes(seen: GroupsSnapshot) -> list[str]:
         notes.append(f"TW-GROUP-10: {_unlisted(seen)}, and groups that lack a checkpoint are left out")
     if seen.hidden is not None:
         notes.append(hidden_offsets(seen.hidden))
+    for command, groups in seen.moved_back.items():
+        notes.append(
+            f"TW-GROUP-11: a later switchover moved {listed(groups)} back to the source, and the target lacks the end "
+            f"of the move before: run {command} again to end it"
+        )
     if seen.left_out:
         names = ", ".join(seen.left_out[:5]) + (" ..." if len(seen.left_out) > 5 else "")
         notes.append(f"left out, see them with --group: {names}")
@@ -279,6 +284,7 @@ def flow_json(seen: GroupsSnapshot) -> dict[str, Any]:
         "hidden_topics": [] if seen.hidden is None else list(seen.hidden.topics),
         "missing_right": None if seen.hidden is None else seen.hidden.right,
         "not_followed": list(seen.left_out),
+        "moved_back": [{"groups": groups, "command": command} for command, groups in seen.moved_back.items()],
         "groups": [_group_json(group) for group in seen.groups],
     }
 

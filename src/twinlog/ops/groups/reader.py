@@ -139,6 +139,17 @@ class GroupsSnapshot:
     unlisted: int = 0
     hidden: HiddenOffsets | None = None
 
+    @property
+    def moved_back(self) -> dict[str, list[GroupId]]:
+        """The groups that a later switchover moved back to the source while the journal on the target counts them as
+        moved, by the command of this switchover: its repeat ends the entry of the journal."""
+        found: dict[str, list[GroupId]] = {}
+        for one in self.groups:
+            moves = (part.facts.move for part in one.partitions)
+            for command in sorted({move.ended_by for move in moves if move is not None and move.ended_by}):
+                found.setdefault(command, []).append(one.group)
+        return found
+
 
 class GroupsReader(ClustersReader):
     """The groups of a flow; a repeated `read` reads only the new records.
@@ -199,6 +210,7 @@ class GroupsReader(ClustersReader):
         returns: GroupMoves = {}
         if trouble is None:
             returns = ask_twice(self._source, self._returns.read)
+            moves = self._returns.mark_ended(moves)
             topics = {where.topic for offsets in here.offsets.values() for where in offsets}
             ask_twice(self._target, lambda: self._learn(topics))
             hidden = ask_twice(self._source, self._translator.find_hidden)

@@ -337,7 +337,9 @@ class FlowPlanner:
         stored = {part: position.next_source for part, position in positions.items()}
         copies = self._places(here, there, store, accepts, findings)
         here, there = copies.here, copies.there
-        moves = GroupMovesReader(flow, self._target).read()
+        returns = GroupReturnsReader(flow, self._source)
+        returned = returns.read()
+        moves = returns.mark_ended(GroupMovesReader(flow, self._target).read())
         copied = FlowCopies(
             topology.remote_name,
             not_mirrored,
@@ -346,7 +348,7 @@ class FlowPlanner:
             {**stored, **copies.copied},
             copies.places,
             moves,
-            GroupReturnsReader(flow, self._source).read(),
+            returned,
         )
         hidden = find_hidden_offsets(self._source, topology, positions, here.topics, self._target.topics)
         found = plan_groups(flow, group_filter_of(flow), accepts, here, there, copied, hidden)

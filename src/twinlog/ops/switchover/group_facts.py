@@ -287,7 +287,7 @@ class SwitchoverGroups:
             present, _ = self._offsets(self._target, names)
         # Last: a coordinator that moved lists its groups once it has answered.
         listed = self._listed(self._target)
-        moves = self._moves.read()
+        moves = self._returns.mark_ended(self._moves.read())
         places = (*found, *self._in_new(found, present, topics, cut))
         starts, ends = self._logs({one.target for one in places})
         offsets = []

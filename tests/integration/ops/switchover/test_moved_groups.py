@@ -220,5 +220,13 @@ def test_a_group_that_went_back_by_an_offset_sync_skips_nothing_that_it_read_the
     returned = commands.run(*back)
     assert "Switchback west -> east: returned" in returned
     assert "point producers" not in returned
+    # East is back, and lacks the end of the switchback; west has the emergency after it.
+    repeat = "run twinlog switchover FILE --from east --to west --wave syncs --emergency again"
+    told = commands.run("groups", file, "--flow", "west:east", code=None)
+    assert "has moved" not in told
+    assert f"a later switchover moved {group} back to the source" in told
+    assert repeat in told
     commands.run("switchover", file, *there)
-    assert "has moved" not in commands.run("groups", file, "--flow", "west:east", code=None)
+    told = commands.run("groups", file, "--flow", "west:east", code=None)
+    assert "has moved" not in told
+    assert repeat not in told

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -24,6 +25,8 @@ FLOW = cast(FlowSettings, SimpleNamespace(source=Alias("a"), target=Alias("b")))
 BACK = cast(FlowSettings, SimpleNamespace(source=Alias("b"), target=Alias("a")))
 OFFSETS = [{"topic": "orders", "to_topic": "a.orders", "partition": 0, "offset": 7, "to_offset": 9}]
 GROUPS = {"groups": {"shop": {"offsets": [{**one, "result": "committed"} for one in OFFSETS]}}}
+
+COMMAND = "twinlog switchover FILE --from a --to b"
 
 
 class Topic:
@@ -105,3 +108,32 @@ def test_the_flow_back_reads_the_same_entries_as_returns(topic: Topic) -> None:
     returns = GroupReturnsReader(BACK, cast(ClusterAdmin, None)).read()
     here = TopicPartition(TopicName("orders"), 0)
     assert returns == {(SHOP, here): GroupMove(SourceOffset(9), TargetOffset(7))}
+
+
+@pytest.mark.parametrize(
+    ("kind", "wave", "command"),
+    [
+        ("planned", "", COMMAND),
+        ("emergency", "", f"{COMMAND} --emergency"),
+        ("emergency", "the first", f"{COMMAND} --wave 'the first' --emergency"),
+        ("back", "", "twinlog switchback FILE --from a --to b"),
+    ],
+)
+@pytest.mark.parametrize("state", ["running", "done", "aborted"])
+def test_a_later_switchover_ends_the_moves_of_its_wave_in_the_other_direction(
+    topic: Topic, kind: str, wave: str, command: str, state: str
+) -> None:
+    topic.switch_over(wave)
+    run = {"run": "one", "state": state, "began_ms": 42, "options": {"kind": kind}}
+    topic.write("run", value=run, wave=wave)
+    reader = GroupReturnsReader(BACK, cast(ClusterAdmin, None))
+    reader.read()
+    earlier = GroupMove(SourceOffset(1), TargetOffset(1), began_ms=41, wave=wave)
+    moves = {
+        (GroupId("earlier"), THERE): earlier,
+        (GroupId("later"), THERE): replace(earlier, began_ms=43),
+        (GroupId("another wave"), THERE): replace(earlier, wave="other"),
+    }
+    ended = reader.mark_ended(moves)
+    assert [one.ended_by for one in ended.values()] == ["" if state == "aborted" else command, "", ""]
+    assert [replace(one, ended_by="") for one in ended.values()] == list(moves.values())

@@ -99,6 +99,7 @@ AFTER = replace(STANDS, move=GroupMove(100, 70), active_on_source=False)
 def test_a_group_that_stands_at_or_after_the_commit_of_a_switchover_has_moved(at: int, changes: Any) -> None:
     moved = MoveVerdict(moved=True)
     assert judge(replace(AFTER, target_committed=at, **changes)) == moved
+    assert not judge(replace(AFTER, move=GroupMove(100, 70, ended_by="twinlog switchover"))).moved
     released = replace(AFTER, move=GroupMove(100, 70, released=True))
     assert judge(replace(released, target_committed=at, **changes)) == moved
 

@@ -56,7 +56,7 @@ class Scene:
         cluster: Any = SimpleNamespace(client=None, call=lambda step, *args: step(*args), clock=self.clock)
         monkeypatch.setattr(unsafe_groups, "GroupPlaceProver", self._new_prover)
         monkeypatch.setattr(unsafe_groups, "GroupMovesReader", lambda *args, **kw: SimpleNamespace(read=self._read))
-        returns = SimpleNamespace(read=lambda: self.returns)
+        returns = SimpleNamespace(read=lambda: self.returns, mark_ended=lambda moves: moves)
         monkeypatch.setattr(unsafe_groups, "GroupReturnsReader", lambda *args, **kw: returns)
         monkeypatch.setattr(unsafe_groups, "GroupAdmin", lambda client: SimpleNamespace(offsets=self._offsets))
         self.unsafe = UnsafeGroups(

@@ -76,6 +76,21 @@ def test_each_group_is_in_a_single_clause_of_the_sum() -> None:
     assert flow_json(seen(partly))["groups"][0]["safe"]
 
 
+def test_a_group_that_moved_back_has_not_moved_while_the_returned_target_lacks_the_end_of_its_move() -> None:
+    command = "twinlog switchover FILE --from b --to a --emergency"
+    move = GroupMove(SourceOffset(100), TargetOffset(70))
+    there = replace(STANDS, copied=90, move=move)
+    assert summary(seen(group("shop", there))).endswith("1 has moved")
+    assert flow_json(seen(group("shop", there)))["moved_back"] == []
+    found = seen(group("shop", replace(there, move=replace(move, ended_by=command))), SAFE)
+    lacks = "a later switchover moved shop back to the source, and the target lacks the end of the move before"
+    assert lines(found)[-2:] == [
+        f"TW-GROUP-11: {lacks}: run {command} again to end it",
+        "a->b: 1 of 2 groups may move now; 1 may not: flow-behind; that passes with time",
+    ]
+    assert flow_json(found)["moved_back"] == [{"groups": ["shop"], "command": command}]
+
+
 def test_a_group_that_the_source_has_forgotten_may_not_move() -> None:
     text = lines(seen(group("gone")))
     assert text[2].startswith("gone")

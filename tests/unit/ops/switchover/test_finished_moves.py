@@ -22,7 +22,7 @@ from tests.unit.worker.topics.test_topic_conflicts import flow
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.record.builder import encode_batch, record_body
 from twinlog.kafka.record.stamp import stamp
-from twinlog.mirror.groups.group_moves import GroupMovesReader, GroupReturnsReader
+from twinlog.mirror.groups.group_moves import GroupMoves, GroupMovesReader, GroupReturnsReader
 from twinlog.mirror.groups.move_facts import GroupMove
 from twinlog.mirror.topics.journal_keys import StepPhase, SwitchoverState
 from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicName, TopicPartition
@@ -146,6 +146,11 @@ def test_a_way_back_tells_how_far_the_group_had_read_on_the_cluster_that_it_left
     assert returns_of(gone) == {}
 
 
+def without_run(moves: GroupMoves) -> GroupMoves:
+    """The moves without the begin of their switchover, which only the whole journal has."""
+    return {where: replace(one, began_ms=0) for where, one in moves.items()}
+
+
 def test_a_journal_is_read_for_the_flow_that_ends_there_and_for_the_flow_that_begins_there() -> None:
     brokers = done()
     with virtual_loop(1) as loop:
@@ -159,8 +164,8 @@ def test_a_journal_is_read_for_the_flow_that_ends_there_and_for_the_flow_that_be
         there, back = flow("a", "b"), flow("b", "a")
         entries = entries_of(brokers)
         for _ in range(2):
-            assert GroupMovesReader(there, admin).read() == moves_of(entries)
-            assert GroupReturnsReader(back, admin).read() == returns_of(entries)
+            assert without_run(GroupMovesReader(there, admin).read()) == moves_of(entries)
+            assert without_run(GroupReturnsReader(back, admin).read()) == returns_of(entries)
         assert GroupMovesReader(back, admin).read() == GroupReturnsReader(there, admin).read() == {}
         admin.close()
 
