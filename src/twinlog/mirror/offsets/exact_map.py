@@ -44,6 +44,14 @@ class CopiedRun(NamedTuple):
     records: int
 
 
+class SourceHole(NamedTuple):
+    """Source offsets from `first` up to, excluding, `end` without a copy; the next copy is at `target` or later."""
+
+    first: SourceOffset
+    end: SourceOffset
+    target: TargetOffset
+
+
 class Translated(NamedTuple, Generic[AnyOffset]):
     """An offset on the other cluster.
 
@@ -243,6 +251,17 @@ class ExactMap:
                 return SourceOffset(source + steps - 1), TargetOffset(begin + steps - 1)
             target = TargetOffset(begin)
         return None
+
+    def source_holes(self) -> Iterator[SourceHole]:
+        """The source offsets without a copy, in their order; offsets with unknown copies are left out."""
+        points = self.points()
+        ends = [*((point.source, point.target) for point in points[1:]), (self.next_source, self.next_target)]
+        for point, (past_source, past_target) in zip(points, ends, strict=True):
+            steps = min(past_source - point.source, past_target - point.target)
+            if not point.uncertainty and past_source - point.source > steps:
+                yield SourceHole(
+                    SourceOffset(point.source + steps), SourceOffset(past_source), TargetOffset(point.target + steps)
+                )
 
     # Keeping it small.
 

@@ -6,25 +6,53 @@ Their source has deleted them, or they wait in held or paused partitions. The re
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from heapq import nlargest
 
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.mirror.gaps import Gap
+from twinlog.mirror.offsets.exact_map import SourceHole
+from twinlog.mirror.offsets.map_store import MapStore
 from twinlog.mirror.offsets.position_store import PositionStore
 from twinlog.mirror.topology.topology import topology_of
 from twinlog.model.amounts import counted
 from twinlog.model.types import SourceOffset, TopicName, TopicPartition
-from twinlog.ops.audit.report import AuditPart, Finding, PartResult, Severity, limited
+from twinlog.ops.audit.report import AuditPart, Finding, FindingKind, PartResult, Severity, limited
 from twinlog.ops.inventory import logs_of, partitions_of
 from twinlog.ops.plan.volume import gaps, remaining
 from twinlog.ops.status.flow import FlowSnapshot
 from twinlog.ops.status.readers import ask_twice
 from twinlog.ops.status.state import BY_OTHERS
 from twinlog.ops.switchover.stopped_partitions import PassedRange, passed_ranges
+from twinlog.ops.verify.planner import compacted_topics
 from twinlog.settings.flow import FlowSettings
 from twinlog.worker.control.journal import ControlJournal
 from twinlog.worker.control.records import ControlState
+
+MOST_RANGES = 5
+"""The most ranges of a partition in the line of a finding."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOutOffsets:
+    """Source offsets of a partition between copies that lack a copy, and that the source has deleted since.
+
+    `ranges` are the largest of `count` ranges, each from its first offset up to, excluding, its end. The offsets are
+    `unclear` if they may be markers of transactions, aborted records, holes of compaction, or records that the flow
+    drops.
+    """
+
+    partition: TopicPartition
+    unclear: bool
+    offsets: int
+    count: int
+    ranges: tuple[tuple[SourceOffset, SourceOffset], ...]
+
+    def __str__(self) -> str:
+        shown = ", ".join(str(first) if end - first == 1 else f"{first} to {end - 1}" for first, end in self.ranges)
+        more = self.count - len(self.ranges)
+        return f"{self.partition}: {counted(self.offsets, 'source offset')} ({shown}{f' and {more} more' * (more > 0)})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +60,15 @@ class UncopiedRecords:
     """The uncopied records of a flow that twinlog runs, or has run last.
 
     The source deleted the records of `deleted` before their copy. `waiting` has the source offsets without a copy that
-    the source still has, of each partition that has a leader. `passed` are the ranges that commands passed over.
+    the source still has, of each partition that has a leader. `passed` are the ranges that commands passed over, and
+    `left_out` are further deleted offsets without a copy, by the exact maps.
     """
 
     deleted: Mapping[TopicPartition, Gap] = field(default_factory=dict)
     waiting: Mapping[TopicPartition, int] = field(default_factory=dict)
     paused: frozenset[TopicPartition] = frozenset()
     passed: tuple[PassedRange, ...] = ()
+    left_out: tuple[LeftOutOffsets, ...] = ()
 
     def offsets(self, partitions: Iterable[TopicPartition], topic: TopicName) -> int:
         """The deleted and the waiting offsets of the `partitions` of a topic."""
@@ -61,7 +91,9 @@ def read_uncopied(seen: FlowSnapshot, source: ClusterAdmin, target: ClusterAdmin
     logs = ask_twice(source, lambda: logs_of(source, parts, committed=committed))
     ids = {topic.name: topic for topic in topics}
     store = PositionStore(flow, target, optional=True)
-    stored = ask_twice(target, store.read_all)
+    maps = MapStore(flow, target, store)
+    ask_twice(target, maps.read)
+    stored = maps.positions()
     begins = store.starts().offsets(ids)
     positions = {
         part: position
@@ -84,7 +116,79 @@ def read_uncopied(seen: FlowSnapshot, source: ClusterAdmin, target: ClusterAdmin
         for part, gap in gaps(topics, logs, positions).items()
         if gap.kind == "retention" and (not copied_now or part in named or part in paused)
     }
-    return UncopiedRecords(deleted, waiting, paused, tuple(passed_ranges(asked.outcomes, logs)))
+    passed = tuple(passed_ranges(asked.outcomes, logs))
+    left_out = _read_left_out(flow, maps, {part: logs[part].start for part in positions if part in logs}, passed)
+    unclear = _find_unclear(flow, source, {part.topic for part in left_out})
+    remotes = {part: TopicPartition(topology.remote_name(part.topic), part.partition) for part in left_out}
+    there = ask_twice(target, lambda: logs_of(target, sorted(remotes.values())))
+    rows = [
+        row
+        for part, holes in sorted(left_out.items())
+        if remotes[part] in there
+        for row in _rows_of(part, holes, there[remotes[part]].start, everything=part.topic in unclear)
+    ]
+    return UncopiedRecords(deleted, waiting, paused, passed, tuple(rows))
+
+
+def _read_left_out(
+    flow: FlowSettings,
+    store: MapStore,
+    starts: Mapping[TopicPartition, int],
+    passed: Sequence[PassedRange],
+) -> dict[TopicPartition, list[SourceHole]]:
+    """The holes of the exact maps before the first offsets `starts` of the source, less the `passed` ranges."""
+    known: dict[TopicPartition, list[PassedRange]] = defaultdict(list)
+    for one in passed:
+        known[one.partition].append(one)
+    found = {}
+    for part, start in starts.items():
+        with store.lock:
+            exact = store.maps.map(part)
+            holes = [] if exact is None else [hole for hole in exact.source_holes() if hole.first < start]
+        pieces = [
+            piece
+            for hole in holes
+            for piece in _without(hole._replace(end=SourceOffset(min(hole.end, start))), known.get(part, ()))
+        ]
+        if pieces and not flow.heartbeat_names.is_heartbeats(part.topic):
+            found[part] = pieces
+    return found
+
+
+def _without(hole: SourceHole, passed: Iterable[PassedRange]) -> list[SourceHole]:
+    """The parts of a hole outside all ranges."""
+    pieces = [hole]
+    for one in passed:
+        pieces = [
+            rest
+            for piece in pieces
+            for rest in (
+                piece._replace(end=min(piece.end, one.first)),
+                piece._replace(first=max(piece.first, one.end)),
+            )
+            if rest.first < rest.end
+        ]
+    return pieces
+
+
+def _find_unclear(flow: FlowSettings, source: ClusterAdmin, topics: Collection[TopicName]) -> Collection[TopicName]:
+    """The topics of which each offset may lack a copy without a loss."""
+    if not topics or flow.transform is not None or flow.consumer.isolation_level == "read_committed":
+        return topics
+    return ask_twice(source, lambda: compacted_topics(source, sorted(topics)))
+
+
+def _rows_of(
+    partition: TopicPartition, holes: Iterable[SourceHole], target_start: int, *, everything: bool
+) -> Iterator[LeftOutOffsets]:
+    """The holes whose earlier copies the target still has; a single offset may be the marker of a transaction."""
+    seen = [hole for hole in holes if hole.target >= target_start]
+    for unclear in (False, True):
+        some = [(one.first, one.end) for one in seen if unclear is (everything or one.end - one.first == 1)]
+        if some:
+            largest = sorted(nlargest(MOST_RANGES, some, key=lambda one: one[1] - one[0]))
+            offsets = sum(end - first for first, end in some)
+            yield LeftOutOffsets(partition, unclear, offsets, len(some), tuple(largest))
 
 
 def with_uncopied(flow: FlowSettings, result: PartResult, uncopied: UncopiedRecords) -> PartResult:
@@ -93,7 +197,7 @@ def with_uncopied(flow: FlowSettings, result: PartResult, uncopied: UncopiedReco
         return result
     scopes = [result.scope] if result.scope else []
     scopes += [f"{counted(len(uncopied.waiting), 'partition')} by positions"] if uncopied.waiting else []
-    findings = (*result.findings, *_deleted(flow, uncopied), *_passed(flow, uncopied))
+    findings = (*result.findings, *_deleted(flow, uncopied), *_passed(flow, uncopied), *_left_out(flow, uncopied))
     return replace(result, findings=findings, scope="; ".join(scopes))
 
 
@@ -120,12 +224,36 @@ def _passed(flow: FlowSettings, uncopied: UncopiedRecords) -> list[Finding]:
         return []
     count = sum(one.end - one.first for one in uncopied.passed)
     text = f"{counted(count, 'source offset')} without a copy: commands of operators passed over them"
-    way = (
-        "an operator accepted this loss; `twinlog topics restart-from` copies the records that the source still has. "
-        "twinlog remembers commands for a week"
-    )
+    way = "an operator accepted this loss; `twinlog topics restart-from` copies the records that the source still has"
     lines = limited(map(str, uncopied.passed))
     return [Finding("passed-over", Severity.NOTE, AuditPart.GAPS, text, way, count, flow.name, lines)]
+
+
+def _left_out(flow: FlowSettings, uncopied: UncopiedRecords) -> list[Finding]:
+    """Notes on the deleted offsets that exact maps show without a copy, the accepted losses first."""
+    kinds: list[tuple[FindingKind, bool, str, str]] = [
+        (
+            "passed-over",
+            False,
+            f"{flow.key('gap_policy')} or a command of an operator passed over them",
+            "the records are lost on both clusters unless another system has them",
+        ),
+        (
+            "unclear-gap",
+            True,
+            "markers of transactions, aborted or dropped records, holes of compaction, or lost records",
+            "compare with the systems that produced these topics",
+        ),
+    ]
+    found = []
+    for kind, unclear, why, way in kinds:
+        rows = [one for one in uncopied.left_out if one.unclear is unclear]
+        if rows:
+            count = sum(one.offsets for one in rows)
+            text = f"{counted(count, 'source offset')} without a copy, deleted on {flow.source} since: {why}"
+            lines = limited(map(str, rows))
+            found.append(Finding(kind, Severity.NOTE, AuditPart.GAPS, text, way, count, flow.name, lines))
+    return found
 
 
 def paused_findings(flow: FlowSettings, uncopied: UncopiedRecords) -> list[Finding]:

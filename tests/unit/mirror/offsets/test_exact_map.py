@@ -29,6 +29,20 @@ def test_an_offset_in_a_source_hole_is_that_of_the_next_copy() -> None:
     assert answers(known, 9, 10, 15, 20, 21, 25) == [9, 10, 10, 10, 11, 15]
 
 
+def test_source_holes_are_certain_offsets_without_a_copy() -> None:
+    known = ExactMap(0, 0)
+    known.add_run(0, 0, 10)
+    known.add_run(20, 10, 5)
+    known.add_run(25, 17, 5)
+    known.add_run(31, 30, 5)
+    assert list(known.source_holes()) == [(10, 20, 10), (30, 31, 30)]
+    known.skip_to(40)
+    assert list(known.source_holes())[2:] == [(36, 40, 35)], "read and left out since the last copy"
+    known.add_jump(60, 45)
+    known.add_run(70, 45, 1)
+    assert list(known.source_holes())[2:] == [(36, 40, 35), (60, 70, 45)], "some offsets before the jump have copies"
+
+
 def test_records_of_others_on_the_target_are_passed_over() -> None:
     known = ExactMap(0, 0)
     known.add_run(0, 0, 10)

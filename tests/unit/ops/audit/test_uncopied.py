@@ -16,7 +16,9 @@ from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.record.builder import encode_batch, record_body
 from twinlog.kafka.record.stamp import stamp
+from twinlog.mirror.offsets.exact_map import Point
 from twinlog.mirror.offsets.positions import Position, encode_position
+from twinlog.mirror.offsets.segments import Segment
 from twinlog.model.held import HeldPartition
 from twinlog.model.types import Alias, SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.ops.audit.auditor import FlowAuditor
@@ -80,9 +82,7 @@ class TwinlogFlow:
         file.write_text(FILE, "utf-8")
         (self.flow,) = (flow for flow in load(file).flows if flow.enabled)
         for part in (*ORDERS, CLICKS):
-            topic_id = str(self.source.topics.ids[part.topic])
-            stored = encode_position(Alias("s"), part, Position(COPIED, COPIED, topic_id=topic_id))
-            self._append(self.flow.positions_topic, record_body(stored.key, stored.value, stored.headers))
+            self._store(part, COPIED)
         self.journal = ControlJournal(self.flow, self._connect("w", self.flow.target_admin.client))
 
     def _connect(self, alias: str, client: ClientSettings) -> ClusterAdmin:
@@ -116,6 +116,24 @@ class TwinlogFlow:
     def pause(self, part: TopicPartition) -> None:
         selector = PartitionSelector(part.topic, (part.partition,))
         self.journal.write_command(TopicCommand(f"pause {part}", TopicVerb.PAUSE, (selector,), by="x"))
+
+    def move(self, part: TopicPartition, before: SourceOffset, after: SourceOffset) -> None:
+        """Accept a gap of a partition."""
+        selector = PartitionSelector(part.topic, (part.partition,))
+        asked = self.journal.write_command(TopicCommand(f"gap {part}", TopicVerb.ACCEPT_GAP, (selector,), by="x"))
+        move = PartitionMove(part, before, after, changes=True, passed=after - before)
+        self.journal.end(self.journal.record_moves(asked, [move]), CommandState.APPLIED, "host-1")
+
+    def store_map(self, part: TopicPartition, next_source: int, *points: Point) -> None:
+        """Store the exact map of a partition whose `COPIED` copies end at source offset `next_source`."""
+        segment = Segment(part, 0, complete=True, points=points)
+        self._append("mm2-twinlog-offsets.s.internal", record_body(segment.key, segment.value))
+        self._store(part, next_source)
+
+    def _store(self, part: TopicPartition, next_source: int) -> None:
+        topic_id = str(self.source.topics.ids[part.topic])
+        stored = encode_position(Alias("s"), part, Position(next_source, COPIED, topic_id=topic_id))
+        self._append(self.flow.positions_topic, record_body(stored.key, stored.value, stored.headers))
 
     def plan(self) -> FlowPlan:
         with FlowPlanner(self.flow, [self.flow], validates=False, connect=self._connect) as planner:
@@ -232,13 +250,56 @@ def test_an_old_position_of_a_partition_that_is_copied_proves_no_gap(here: Twinl
 
 def test_a_gap_that_an_operator_accepted_is_a_note(here: TwinlogFlow) -> None:
     here.report()
-    command = TopicCommand("gap", TopicVerb.ACCEPT_GAP, (PartitionSelector("orders", (0,)),), by="x")
-    asked = here.journal.write_command(command)
-    move = PartitionMove(ORDERS[0], SourceOffset(3), SourceOffset(7), changes=True, passed=4)
-    here.journal.end(here.journal.record_moves(asked, [move]), CommandState.APPLIED, "host-1")
+    here.move(ORDERS[0], SourceOffset(3), SourceOffset(7))
     (note,) = of(here.audit(), "passed-over")
     assert (note.severity, note.part, note.count, note.id) == (Severity.NOTE, AuditPart.GAPS, 4, None)
     assert note.lines == ("orders-0: accept-gap passed over source offsets 3 to 6, without a copy",)
+
+
+def test_deleted_offsets_that_an_exact_map_leaves_out_are_notes_as_long_as_the_copies_before_them_exist(
+    here: TwinlogFlow,
+) -> None:
+    here.report()
+    here.store_map(ORDERS[0], 14, Point(SourceOffset(0), TargetOffset(0)), Point(SourceOffset(8), TargetOffset(4)))
+    here.store_map(ORDERS[1], 11, Point(SourceOffset(0), TargetOffset(0)), Point(SourceOffset(5), TargetOffset(4)))
+    here.write(ORDERS[0], 4)
+    here.write(ORDERS[1], 1)
+    assert of(here.audit(), "passed-over") == [], "verify compares records that the source still has"
+    for part, start in ((ORDERS[0], 7), (ORDERS[1], 8)):
+        here.source.log("orders", part.partition).delete_before(start)
+    found = here.audit()
+    (note,) = of(found, "passed-over")
+    assert (note.severity, note.part, note.count, note.id) == (Severity.NOTE, AuditPart.GAPS, 3, None)
+    assert note.text == (
+        "3 source offsets without a copy, deleted on s since: s->w.twinlog.gap.policy or a command of an operator "
+        "passed over them"
+    )
+    assert note.lines == ("orders-0: 3 source offsets (4 to 6)",)
+    (unclear,) = of(found, "unclear-gap")
+    assert (unclear.count, unclear.lines) == (1, ("orders-1: 1 source offset (4)",)), "it may be a marker"
+
+    here.source.log("orders", 0).delete_before(9)
+    here.move(ORDERS[0], SourceOffset(6), SourceOffset(8))
+    by_command = "orders-0: accept-gap passed over source offsets 6 to 7, without a copy"
+    assert {one.lines for one in of(here.audit(), "passed-over")} == {
+        (by_command,),
+        ("orders-0: 2 source offsets (4 to 5)",),
+    }
+
+    here.target.log("s.orders", 0).delete_before(5)
+    assert [one.lines for one in of(here.audit(), "passed-over")] == [(by_command,)], "its neighbours are gone"
+
+
+def test_each_left_out_offset_is_unclear_where_the_flow_or_the_topic_leaves_out_records(here: TwinlogFlow) -> None:
+    here.report()
+    here.store_map(ORDERS[0], 14, Point(SourceOffset(0), TargetOffset(0)), Point(SourceOffset(8), TargetOffset(4)))
+    here.write(ORDERS[0], 4)
+    here.source.log("orders", 0).delete_before(9)
+    assert [one.count for one in of(here.audit(), "passed-over")] == [4]
+    here.source.topics.configs["orders"] = {"cleanup.policy": "compact,delete"}
+    found = here.audit()
+    assert of(found, "passed-over") == []
+    assert [one.count for one in of(found, "unclear-gap")] == [4]
 
 
 def test_unreadable_positions_leave_the_lag_as_it_is_reported(here: TwinlogFlow) -> None:
