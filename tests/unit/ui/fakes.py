@@ -93,7 +93,7 @@ def group(name: str, *facts: MoveFacts) -> GroupStatus:
 def rehearsed(*problems: str) -> Rehearsal:
     steps = [{"step": "fence", "does": "closes a", "calls": ["create ACL on a: x"] * 30, "seconds": 0.3}]
     data = {
-        "stands": "nothing was changed",
+        "stands": "no switchover has begun",
         "problems": list(problems),
         "notes": ["super users pass"],
         "fence": "acl",

@@ -68,7 +68,7 @@ def test_a_switchover_runs_to_its_end_and_its_report_is_shown(
 ) -> None:
     caplog.set_level(logging.INFO, "twinlog.audit")
     before = page(browser)
-    assert before["stands"] == "nothing was changed"
+    assert before["stands"] == "no switchover has begun"
     assert titles(before) == ["Switch over", "Fail over without the source", "Switch back"]
     assert before["report"] == {}
     answer = send(browser)

@@ -62,7 +62,7 @@ def stage(entries: JournalEntries) -> str:
     """The stage of the newest switchover of a journal, in a line."""
     run = entries.run
     if run is None:
-        return "nothing was changed"
+        return "no switchover has begun"
     if entries.refusals:
         return f"the last switchover {run.ends} was refused before its begin; nothing is under way"
     if run.state in ENDED:

@@ -236,7 +236,7 @@ class SilentJournal:
                 "state"
             ),
         ),
-        (JournalEntries(), "is silent now; as last read: nothing was changed; once b answers"),
+        (JournalEntries(), "is silent now; as last read: no switchover has begun; once b answers"),
         (entries("elsewhere 1"), "as last read: a->b is running, last step none; the same command continues there"),
     ],
 )

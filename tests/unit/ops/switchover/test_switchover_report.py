@@ -268,8 +268,8 @@ def test_a_rehearsal_changes_nothing_and_names_each_call() -> None:
         "group shop, a.orders-0: ahead; on the target the group continues at 1035, 5 after its position there: it "
         "would skip them, unless it has read them there"
     )
-    data = json.loads(json.dumps(rehearsal_json(world, preflight, steps, "nothing was changed")))
-    assert (data["fence"], data["stands"]) == ("acl", "nothing was changed")
+    data = json.loads(json.dumps(rehearsal_json(world, preflight, steps, "no switchover has begun")))
+    assert (data["fence"], data["stands"]) == ("acl", "no switchover has begun")
 
 
 def test_a_group_of_an_empty_topic_is_at_the_end_of_both_logs() -> None:
