@@ -31,6 +31,7 @@ from twinlog.worker.election.role import ElectionState
 from twinlog.worker.election.roster import ElectionRegistry
 from twinlog.worker.flow.failure_log import FailureLog
 from twinlog.worker.flow.flow_jobs import (
+    begin_finding_left_fences,
     begin_following_groups,
     begin_heartbeats,
     begin_lifting,
@@ -128,6 +129,7 @@ class IdleFlow(FlowWithoutSpark):
         self._beats = begin_heartbeats(self._jobs, self.settings, self._target)
         if self.settings.kind is None:
             begin_lifting(self._jobs, self.settings, self._target)
+            begin_finding_left_fences(self._jobs, self.settings, self._target)
 
     @property
     def has_beaten(self) -> bool:

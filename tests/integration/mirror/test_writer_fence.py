@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from harness.acls import Acl, acls, create_acls
 from harness.cluster import USERS, KafkaCluster
@@ -18,6 +19,7 @@ from harness.wait import wait_for
 from tests.integration.copying import DEADLINE_S, flow_settings
 from tests.integration.mirror_process import MirrorProcess, flow_properties
 from tests.integration.running import sasl_properties
+from twinlog.cli.main import app
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.mirror.topics.writer_fence import WriterFence
 from twinlog.model.types import Alias, TopicName
@@ -223,6 +225,44 @@ def test_a_fence_of_a_killed_run_ends_with_the_next_process_whose_file_is_withou
     finally:
         if twinlog.alive:
             twinlog.kill()
+
+
+def test_a_fence_of_a_killed_run_whose_flow_left_the_file_is_named(
+    source_cluster: KafkaCluster, guarded: KafkaCluster, new_name: Callable[[str], str], tmp_path: Path
+) -> None:
+    topic = create_topic(source_cluster, new_name("gone"))
+    remote = f"a.{topic}"
+    create_acls(guarded, [Acl(remote, f"User:{FLOW}", "ALL"), write_for(WRITER, remote)])
+    settings = {
+        "topics": topic,
+        "emit.checkpoints.enabled": "false",
+        "sync.topic.configs.enabled": "false",
+        "sync.topic.acls.enabled": "false",
+        "offset-syncs.topic.replication.factor": "1",
+        "twinlog.offsets": "identical",
+        "twinlog.fence.writers": "true",
+        "group.id": new_name("wave"),
+    }
+    text = flow_properties("a->b", source_cluster, guarded, settings) + sasl_properties({"b": guarded}, FLOW)
+    twinlog = MirrorProcess(tmp_path, "a, b", text)
+    twinlog.start()
+    try:
+        wait_for(lambda: not may_write(guarded, remote, WRITER), DEADLINE_S, "the writer is denied")
+    finally:
+        twinlog.kill()
+    later = tmp_path / "later.properties"
+    admin = flow_properties("c->b", source_cluster, guarded, settings | {"twinlog.fence.writers": "false"})
+    later.write_text(f"clusters = c, b\n{admin}{sasl_properties({'b': guarded}, 'admin')}")
+    fence = f"DENY WRITE on topic {remote} for User:{WRITER} from * is of the fence of a->b"
+
+    def printed() -> str:
+        return CliRunner().invoke(app, ["acls", str(later), "--missing"]).output
+
+    # The group drops the killed process after its session.
+    wait_for(lambda: fence in printed(), DEADLINE_S, "the fence is named")
+    assert f"--deny-principal User:{WRITER} --operation Write --topic {remote}" in printed()
+    planned = CliRunner().invoke(app, ["plan", str(later)]).output
+    assert f"TW-ACL-07: the fence of a->b keeps User:{WRITER} from writing to {remote}" in " ".join(planned.split())
 
 
 def test_a_run_keeps_other_logins_away_until_it_ends(

@@ -209,6 +209,19 @@ _ACL = Area(
             impact="This broker may refuse records of producers until it has read the change.",
             mend="Look after the brokers of the target. A refused producer may send its records again.",
         ),
+        Message(
+            "TW-ACL-07",
+            "A flow has left its fence",
+            "warning",
+            lines=("`cannot open topics that a killed flow has fenced, trying again: the fence of FLOW keeps ...`",),
+            meaning=(
+                "The process of a flow with `twinlog.fence.writers` was killed, and the flow has left the file, or is "
+                "disabled without heartbeats: no process removes its ACLs."
+            ),
+            impact="The named logins are refused on the named topics.",
+            mend="Run the commands that `twinlog acls FILE --missing` prints, or the flow once more.",
+            look=("twinlog acls mm2.properties --missing",),
+        ),
     ),
 )
 

@@ -5,17 +5,19 @@ A flow with a group of its own runs beside other processes of the same flow, and
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-from twinlog.errors import ClusterError
+from twinlog.errors import ClusterError, RefusedError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.consumer.topic_reader import TopicReader
 from twinlog.kafka.record.last_records import LastRecords
 from twinlog.mirror.topics.internal_topics import CompactedTopic, control
 from twinlog.model.acls import TopicAcl, acls_data, acls_of
-from twinlog.model.compact_json import ascii_json, object_of, utf8_json
+from twinlog.model.compact_json import MALFORMED, ascii_json, object_of, utf8_json
 from twinlog.model.topic_names import SWITCHOVERS, is_control_topic
 from twinlog.model.types import TopicName
 from twinlog.settings.flow import FlowSettings
@@ -37,6 +39,13 @@ class FenceNote:
     opened: frozenset[TopicName] = frozenset()
 
 
+class FenceOwner(NamedTuple):
+    """The flow that has raised a fence, and the group of its processes; "" if the note lacks it."""
+
+    flow: str
+    group: str
+
+
 class FenceNotes:
     """Reads and writes the notes of a flow's fences. Used by a single thread at a time.
 
@@ -50,6 +59,7 @@ class FenceNotes:
         self._reader = TopicReader(target, topic.name, optional=True)
         # The process of the flow writes a record for each topic, a switchover the other record.
         self._of_flow = ascii_json([_ACLS, settings.name, ""]).removesuffix(b'""]')
+        self._group = settings.group_id
         self._of_group = b"]" if not settings.has_own_group else b"," + ascii_json(settings.group_id) + b"]"
         self._opened = ascii_json([_OPENED, settings.name])
         self._last: LastRecords = {}
@@ -84,7 +94,9 @@ class FenceNotes:
         for acl in acls:
             if acl.topic in found:
                 found[acl.topic].append(acl)
-        self._write({self._key(topic): {"acls": acls_data(some)} for topic, some in found.items()})
+        self._write(
+            {self._key(topic): {"acls": acls_data(some), "group": self._group} for topic, some in found.items()}
+        )
 
     def write_opened(self, topics: Collection[TopicName]) -> None:
         """Note all topics that are open to producers."""
@@ -118,3 +130,29 @@ def fences_on(cluster: ClusterAdmin) -> set[TopicAcl]:
             elif topic == SWITCHOVERS and key.endswith(_OF_SWITCHOVER):
                 found.update(acls_of(object_of(kept.value()).get("remove", [])))
     return found
+
+
+class AllFenceNotes:
+    """The notes of the fences of all flows to a cluster. Used by a single thread at a time."""
+
+    def __init__(self, cluster: ClusterAdmin) -> None:
+        self._cluster = cluster
+        self._topics: dict[TopicName, tuple[TopicReader, LastRecords]] = {}
+
+    def read(self) -> dict[FenceOwner, set[TopicAcl]]:
+        """The ACLs of each fence now. Notes that are hidden from the login are left out. Raises ClusterError."""
+        found: dict[FenceOwner, set[TopicAcl]] = {}
+        for topic in filter(is_control_topic, self._cluster.topics()):
+            if topic not in self._topics:
+                self._topics[topic] = TopicReader(self._cluster, topic, optional=True), {}
+            reader, last = self._topics[topic]
+            with suppress(RefusedError):
+                reader.read_last(last)
+            for key in [key for key in last if not key.startswith(_ANY_FENCE)]:
+                del last[key]
+            for key, kept in last.items():
+                with suppress(*MALFORMED):
+                    fields = object_of(kept.value())
+                    owner = FenceOwner(json.loads(key)[1], fields.get("group", ""))
+                    found.setdefault(owner, set()).update(acls_of(fields.get("acls", [])))
+        return found

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from twinlog.model.types import Alias
     from twinlog.ops.acls.missing import RightsLack
     from twinlog.ops.acls.needs import NeededRight
-    from twinlog.settings.flow import ClientSettings
+    from twinlog.settings.flow import ClientSettings, FlowSettings
 
 USES_HELP = "run, plan, diff, status, groups, translate, topics, reload, log-level, verify, audit, replay, switchover"
 
@@ -145,7 +145,7 @@ def acls(
         typer.echo(rights_text(lines_of(rights), output, clients))
         return
     try:
-        found = _missing(rights, clients, timeout)
+        found = _missing(rights, clients, timeout, known.flows)
     except TwinlogError as error:
         end_with(error)
     lines, doubtful = lines_of(found.missing), lines_of(found.unknown, unknown=True)
@@ -222,10 +222,19 @@ def _withdrawn(
     return named(gone), named(lost), {names.get(here, here): client for here, client in clients.items()}
 
 
-def _missing(rights: Sequence[NeededRight], clients: Mapping[Alias, ClientSettings], connect_s: float) -> RightsLack:
-    """The missing and unknown rights, and the denials that take rights away. Raises ClusterError."""
+def _missing(
+    rights: Sequence[NeededRight],
+    clients: Mapping[Alias, ClientSettings],
+    connect_s: float,
+    flows: Sequence[FlowSettings],
+) -> RightsLack:
+    """The missing and unknown rights, and the denials that take rights away. Raises ClusterError.
+
+    Denials that other flows than `flows` have left are among them.
+    """
     from twinlog.kafka.admin.cluster import ClusterAdmin  # noqa: PLC0415
-    from twinlog.ops.acls.missing import ClusterJudge, RightsLack, missing_rights  # noqa: PLC0415
+    from twinlog.mirror.topics.left_fences import LeftFences, owners_of  # noqa: PLC0415
+    from twinlog.ops.acls.missing import ClusterJudge, RightsLack, missing_rights, with_left_fences  # noqa: PLC0415
 
     by_cluster: dict[Alias, list[NeededRight]] = defaultdict(list)
     for right in rights:
@@ -235,7 +244,8 @@ def _missing(rights: Sequence[NeededRight], clients: Mapping[Alias, ClientSettin
         admin = ClusterAdmin(alias, clients[alias])
         try:
             admin.connect(connect_s)
-            found += missing_rights(some, ClusterJudge(admin))
+            lack = missing_rights(some, ClusterJudge(admin))
+            found += with_left_fences(lack, alias, LeftFences(admin, owners_of(flows)).find())
         finally:
             admin.close()
     return found

@@ -136,6 +136,8 @@ def _reason(one: DenialLine) -> str:
     """A comment about a denial: the right that it takes away, and the logins that it concerns."""
     if one.fence:
         return f"# {one.acl} is a fence, which twinlog itself removes; it takes {one.taken}"
+    if one.left_by:
+        return f"# {one.acl} is of the fence of {one.left_by}, and no process of this flow runs"
     everybody = "; it concerns every login" if one.acl.principal == EVERYBODY else ""
     return f"# {one.acl} takes {one.taken}, whatever an ALLOW gives{everybody}"
 

@@ -12,6 +12,7 @@ from twinlog.kafka.admin.groups import GroupAdmin
 from twinlog.kafka.admin.topics import describe_cluster, describe_topics
 from twinlog.kafka.net.connections import principal as principal_of
 from twinlog.mirror.topics.fence_notes import fences_on
+from twinlog.mirror.topics.left_fences import LeftFence
 from twinlog.mirror.unlisted_topics import find_hidden
 from twinlog.model.acls import (
     ANYWHERE,
@@ -180,6 +181,21 @@ class RightsLack:
             self.denials + other.denials,
             self.blind + other.blind,
         )
+
+
+def with_left_fences(lack: RightsLack, cluster: Alias, fences: Iterable[LeftFence]) -> RightsLack:
+    """`lack` with the denials that flows have left on a cluster: a run removes them no more."""
+    topic = ResourceType.TOPIC
+    left = {
+        Acl(topic, acl.topic, acl.principal, acl.host, acl.operation, acl.permission, acl.pattern): one.owner.flow
+        for one in fences
+        for acl in one.acls
+    }
+    lines = [
+        DenialLine(cluster, acl, f"{AclOperation(acl.operation).name} from {acl.principal}", left_by=flow)
+        for acl, flow in sorted(left.items())
+    ]
+    return replace(lack, denials=(*(one for one in lack.denials if one.acl not in left), *lines))
 
 
 def missing_rights(rights: Collection[NeededRight], judge: ClusterJudge) -> RightsLack:

@@ -56,13 +56,15 @@ class RightLine:
 class DenialLine:
     """An ACL that takes rights away, whatever an ALLOW gives.
 
-    `taken` names the rights and their principals. twinlog itself removes a denial of its `fence`.
+    `taken` names the rights and their principals. twinlog itself removes a denial of its `fence`, unless `left_by`
+    names the flow that has left it.
     """
 
     cluster: Alias
     acl: Acl
     taken: str
     fence: bool = False
+    left_by: str = ""
 
 
 def denial_of(acl: Acl, rights: Sequence[NeededRight], *, fence: bool) -> DenialLine:

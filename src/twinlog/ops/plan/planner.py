@@ -18,6 +18,7 @@ from twinlog.mirror.offsets.starts import NOTHING_STORED, StoredStarts
 from twinlog.mirror.topics.changes import TopicPair
 from twinlog.mirror.topics.checks import check_internal_topics, check_one_cluster, check_two_clusters, past_filter
 from twinlog.mirror.topics.internal_topics import internal_topics
+from twinlog.mirror.topics.left_fences import REMOVE, LeftFences, owners_of
 from twinlog.mirror.topology.plugins import group_filter_of, topic_filter_of
 from twinlog.mirror.topology.topology import absent_topics, topology_of
 from twinlog.mirror.unlisted_topics import find_hidden_offsets, unlisted_topics
@@ -107,6 +108,8 @@ class FlowPlanner:
         flow, findings = self._flow, PlanFindings()
         plan = FlowPlan(flow.name, flow.source, flow.target, rate)
         self._target.connect(self._connect_s)
+        left = LeftFences(self._target, owners_of([*self._flows, flow])).find()
+        findings.notes += (f"TW-ACL-07: {one}; {REMOVE}" for one in left)
         if not flow.enabled:
             # A disabled flow writes heartbeats to its target, and leaves its source alone.
             there = read_inventory(self._target, Content(0), progress=partial(self._progress, flow.target))

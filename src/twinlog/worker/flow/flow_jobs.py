@@ -16,6 +16,7 @@ from twinlog.mirror.offsets.translator import Translator
 from twinlog.mirror.topics.acls import AclSync
 from twinlog.mirror.topics.configs import ConfigSync
 from twinlog.mirror.topics.internal_topics import TopicBounds
+from twinlog.mirror.topics.left_fences import REMOVE, LeftFences, owners_of
 from twinlog.mirror.topics.writer_fence import WriterFence
 from twinlog.model.types import SourceOffset
 from twinlog.settings.flow import FlowSettings
@@ -28,6 +29,7 @@ from twinlog.worker.topics.topic_refresh import TopicRefresh
 JOIN_S = 300.0
 PIN_S = 10.0
 FENCE_S = 30.0
+LEFT_S = 60.0
 DOUBTS_S = 5.0
 BOUND_S = 600.0
 """Seconds between two searches for internal topics that were missing before."""
@@ -75,6 +77,7 @@ class FlowJobs:
         clusters = self._source, self._target
         self.keeps_settings = begin_keeping_in_step(self._jobs, settings, *clusters, self._topics)
         self._fencing = begin_fencing(self._jobs, settings, self._target, self._topics)
+        begin_finding_left_fences(self._jobs, settings, self._target)
         self.groups_writer = begin_following_groups(
             self._jobs, settings, *clusters, self._translator, reverse, self._so_far, self._status.meters
         )
@@ -175,6 +178,17 @@ def begin_lifting(jobs: PeriodicJobs, settings: FlowSettings, target: ClusterAdm
     """
     fence = WriterFence(settings, target)
     jobs.begin("remove the ACLs of an earlier run", fence.lift_earlier, BOUND_S, once=True)
+
+
+def begin_finding_left_fences(jobs: PeriodicJobs, settings: FlowSettings, target: ClusterAdmin) -> None:
+    """The job that names the fences of other flows that no process will remove."""
+    jobs.begin(
+        "open topics that a killed flow has fenced",
+        LeftFences(target, owners_of([settings])).look,
+        LEFT_S,
+        way_out=REMOVE,
+        message_id="TW-ACL-07",
+    )
 
 
 def begin_following_groups(

@@ -116,8 +116,8 @@ def fence_of(guarded: Guarded, login: str, group: str | None = None) -> WriterFe
     return WriterFence(settings, cast(ClusterAdmin, admin))
 
 
-@pytest.fixture
-def guarded(monkeypatch: pytest.MonkeyPatch) -> Guarded:
+def open_to_all(monkeypatch: pytest.MonkeyPatch) -> Guarded:
+    """A cluster that lets the application and the logins of the flow write; fences read and write its notes."""
     made = Guarded()
     made.acls = {
         TopicAcl(topic, principal, "*", AclOperation.WRITE, AclPermissionType.ALLOW)
@@ -127,6 +127,11 @@ def guarded(monkeypatch: pytest.MonkeyPatch) -> Guarded:
     monkeypatch.setattr(fence_notes, "TopicReader", lambda *_, **__: Notes(made))
     monkeypatch.setattr(fence_notes, "CompactedTopic", lambda *_, **__: Notes(made))
     return made
+
+
+@pytest.fixture
+def guarded(monkeypatch: pytest.MonkeyPatch) -> Guarded:
+    return open_to_all(monkeypatch)
 
 
 def killed(guarded: Guarded, chance: random.Random, step: Callable[[], object]) -> bool:

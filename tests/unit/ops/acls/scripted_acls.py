@@ -61,6 +61,9 @@ class Answers:
             "describe_acls": acls,
         }
 
+    def topics(self) -> list[TopicName]:
+        return []
+
     def call(self, step: Any, *args: Any) -> Any:
         if step is find_unlisted_topics:
             return {}, args[-1].keys() & {"hidden"}

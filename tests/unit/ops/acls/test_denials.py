@@ -14,7 +14,10 @@ from typer.testing import CliRunner
 from tests.unit.ops.acls.scripted_acls import HIDDEN, LOGIN, Answers, acl, right, write
 from twinlog.cli.main import app
 from twinlog.errors import RefusedError
+from twinlog.mirror.topics.fence_notes import FenceOwner
+from twinlog.mirror.topics.left_fences import LeftFence, LeftFences
 from twinlog.model.acls import Acl, AclOperation, AclPermissionType, PatternType, TopicAcl
+from twinlog.model.types import TopicName
 from twinlog.ops.acls import missing
 from twinlog.ops.acls.missing import ClusterJudge, missing_rights
 from twinlog.ops.acls.needs import NeededRight
@@ -92,6 +95,7 @@ class Guarded(Answers):
         hides = self.hides and alias == "west"
         super().__init__(HIDDEN if hides else [*every, *(deny if alias == "west" else [])], NONE, {"east.orders": NONE})
         self.client.settings = client
+        self.alias = alias
 
     def connect(self, connect_s: float) -> None: ...
 
@@ -157,6 +161,24 @@ def test_the_command_of_a_fence_is_left_out(
     text = run(tmp_path, monkeypatch).stdout
     assert COMMANDS[2] not in text
     assert "# DENY WRITE on topic east.orders for User:mirror from * is a fence, which twinlog itself removes" in text
+
+
+def test_the_fence_that_a_flow_has_left_is_removed_by_the_commands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fences: set[TopicAcl]
+) -> None:
+    mine = acl("east.orders", AclOperation.WRITE, **DENY).of_topic
+    others = replace(mine, principal="User:app", topic=TopicName("north.orders"))
+    fences |= {mine, others}
+    left = LeftFence(FenceOwner("north->west", "north-mm2"), (mine, others))
+    monkeypatch.setattr(LeftFences, "find", lambda fences: [left] if fences._cluster.alias == "west" else [])
+    lines = run(tmp_path, monkeypatch).stdout.splitlines()
+    assert [line for line in lines if line.startswith("kafka-acls.sh")] == [
+        *COMMANDS[:2],
+        COMMANDS[2],
+        f"{TOOL} User:app --operation Write --topic north.orders",
+    ]
+    reason = "# DENY WRITE on topic north.orders for User:app from * is of the fence of north->west, and no process of"
+    assert any(line.startswith(reason) for line in lines)
 
 
 def test_a_login_that_sees_no_acls_is_told_to_ask_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
