@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, example, given, settings
 
 from tests.any_log import NOW, PRODUCERS, blobs, codecs, logs, records, rules
 from tests.source_log import New, SourceLog, read_back
-from twinlog.batches import prepare as preparing
+from twinlog.batches import array_merging
 from twinlog.batches.prepare import prepare
 from twinlog.errors import TwinlogError
 from twinlog.kafka.producer.appends import CopyRules
@@ -89,14 +89,14 @@ def both(fetched: memoryview, position: int, rules: CopyRules, aborted: list[tup
     rules = replace(rules, join_records=0)
     with pytest.MonkeyPatch.context() as patch:
         for least in (NEVER, 2):
-            patch.setattr(preparing, "IMPORT_FROM", least)
-            patch.setattr(preparing, "FROM", least)
+            patch.setattr(array_merging, "IMPORT_FROM", least)
+            patch.setattr(array_merging, "FROM", least)
             if least == NEVER:
                 one_by_one = outcome(fetched, position, rules, aborted)
         # Small ones, so that a log has several.
-        patch.setattr(preparing, "LARGEST_SECTION", 4_096)
-        patch.setattr(preparing, "SMALLEST_SECTION", 1_024)
-        patch.setattr(preparing, "PAUSE", 512)
+        patch.setattr(array_merging, "LARGEST_SECTION", 4_096)
+        patch.setattr(array_merging, "SMALLEST_SECTION", 1_024)
+        patch.setattr(array_merging, "PAUSE", 512)
         return one_by_one, outcome(fetched, position, rules, aborted)
 
 

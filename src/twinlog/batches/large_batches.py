@@ -2,7 +2,7 @@
 
 A broker takes a single batch per partition and request, and each batch costs the broker, its replicas and this copier
 some 40 us. Joined records of 1 KB cost 0.45 us each: the loop here reads only their lengths, and numpy does the rest.
-`prepare` imports this module at the first backlog, because numpy takes 18 MB of a task's memory.
+`array_merging` imports this module at the first backlog, because numpy takes 18 MB of a task's memory.
 """
 
 from __future__ import annotations

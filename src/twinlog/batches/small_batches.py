@@ -1,6 +1,7 @@
 """Reads and merges thousands of small batches of a fetch at once: numpy takes the place of a loop over batches.
 
-`prepare` imports this module for a fetch with a thousand small batches, because numpy takes 18 MB of a task's memory.
+`array_merging` imports this module for a fetch with a thousand small batches, because numpy takes 18 MB of a task's
+memory.
 """
 
 from __future__ import annotations

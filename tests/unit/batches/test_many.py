@@ -10,7 +10,8 @@ import pytest
 
 from tests.source_log import New, SourceLog
 from tests.unit.batches.batches import all_records
-from twinlog.batches.prepare import FROM, IMPORT_FROM, ManySmallBatches, prepare
+from twinlog.batches.array_merging import FROM, IMPORT_FROM, ManySmallBatches
+from twinlog.batches.prepare import prepare
 from twinlog.errors import CorruptBatchError
 from twinlog.kafka.producer.appends import CopyRules
 

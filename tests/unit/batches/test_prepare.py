@@ -11,7 +11,7 @@ import pytest
 
 from tests.source_log import New, SourceLog, read_back
 from tests.unit.batches.batches import BIG, ONE_BY_ONE, all_records, codec_of, records_of, rows
-from twinlog.batches import merge
+from twinlog.batches import merge, rebatching
 from twinlog.batches import prepare as preparing
 from twinlog.batches.prepare import prepare
 from twinlog.errors import CorruptBatchError, RecordTooLargeError
@@ -199,7 +199,7 @@ def test_old_messages_become_v2(magic: int) -> None:
 def test_more_records_than_one_batch_is_built_of(monkeypatch: pytest.MonkeyPatch) -> None:
     most = 500
     assert most < MAX_RECORDS
-    for module in (merge, preparing):
+    for module in (merge, rebatching):
         monkeypatch.setattr(module, "MAX_RECORDS", most)
     log = SourceLog()
     count = most + 5
