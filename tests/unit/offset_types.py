@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from twinlog.copier.partition.copied_records import CopiedRecords, MisplacedAppends
 from twinlog.copier.partition.source_log import SourcePosition
+from twinlog.copier.start.first_look import LogBounds
 from twinlog.copier.start.lost_records import ResumePoint
-from twinlog.copier.start.resume_after_crash import LogBounds
 from twinlog.kafka.producer.append_queue import AppendQueue
 from twinlog.kafka.producer.appends import Append
 from twinlog.lease.messages import Grant

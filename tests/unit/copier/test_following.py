@@ -9,7 +9,8 @@ import pytest
 
 from tests.source_log import New, SourceLog
 from twinlog.batches.prepare import prepare
-from twinlog.copier.start.resume_after_crash import LogBounds, _Follower
+from twinlog.copier.start.copy_matching import CopyMatcher
+from twinlog.copier.start.first_look import LogBounds
 from twinlog.kafka.net.loop import Loop
 from twinlog.kafka.producer.appends import Append, CopyRules
 from twinlog.kafka.record.batch import scan
@@ -49,7 +50,7 @@ def log_of(*batches: tuple[int, int], producer_id: int = -1) -> SourceLog:
 def found(loop: Loop, source: SourceLog, target: SourceLog, stored: Position = STORED) -> list[CopiedRun]:
     """The runs that are met in a target's log."""
     nobody: Any = None
-    follower = _Follower(
+    follower = CopyMatcher(
         nobody, Grant(SOURCE, REMOTE, None, 1 << 20, stored), stored, LogBounds(0, 0, 0), CopyRules(), prepare
     )
     expected: Any = Expected(source)

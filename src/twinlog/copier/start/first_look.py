@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence, Set
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from twinlog.copier.start.lost_records import LastRecord
-from twinlog.copier.start.resume_after_crash import LogBounds
 from twinlog.errors import ClusterError, CorruptBatchError, RefusedError, TwinlogError
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.consumer.leader_fetch import fetch_once
@@ -31,6 +30,32 @@ TOGETHER = 100
 
 LOOK_BYTES, PARTITION_BYTES = 2 << 20, 64 << 10
 """The size of an answer, and the most bytes of a partition in it. A partition with more bytes is read by itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogBounds:
+    """The bounds of two logs: the start of the source log, and the start and the end of the remote log.
+
+    `source_read` and `read` are the answers of both leaders from `source_begin` and `target_begin` on, if the leaders
+    were asked already. `last` is the last record that the target should have, with its answers, if the target may have
+    lost records.
+    """
+
+    source_start: SourceOffset
+    start: TargetOffset
+    end: TargetOffset
+    source_read: PartitionResponse | None = None
+    read: PartitionResponse | None = None
+    last: LastRecord | None = None
+
+    def source_begin(self, position: Position) -> SourceOffset:
+        """The first source offset to read for the stored `position`."""
+        return max(position.next_source, self.source_start)
+
+    def target_begin(self, position: Position) -> TargetOffset:
+        """The first remote offset to read."""
+        assert position.next_target is not None
+        return max(position.next_target, self.start)
 
 
 class GrantedPartition(NamedTuple):

@@ -6,11 +6,11 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 
-from twinlog.batches.prepare import prepare
 from twinlog.copier.proof.comparing import ProofDifference
 from twinlog.copier.start.first_look import (
     TOGETHER,
     GrantedPartition,
+    LogBounds,
     LogsAtRest,
     find_offset,
     log_starts,
@@ -20,23 +20,18 @@ from twinlog.copier.start.first_look import (
 from twinlog.copier.start.gap_check import GapCheck
 from twinlog.copier.start.identical_position import IdenticalPositions
 from twinlog.copier.start.log_reader import find_unverified
-from twinlog.copier.start.lost_records import RemoteLogComparison, TransformedAppends
-from twinlog.copier.start.producer_ids import fencing
-from twinlog.copier.start.resume_after_crash import LogBounds, Resumed, resume_after_log_end
 from twinlog.copier.start.stored_maps import KeyedSemaphore, StoredMaps
+from twinlog.copier.start.translated_position import TranslatedPositions, topic_ids, translated
 from twinlog.errors import ClusterError, DifferenceError, NoStartError, TwinlogError
-from twinlog.kafka.admin.partition_states import require_current_id
 from twinlog.kafka.client import ClusterClient
-from twinlog.kafka.producer.appends import CopyRules, Prepare
+from twinlog.kafka.producer.appends import Prepare
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.offsets import EARLIEST, LATEST
 from twinlog.lease.messages import Grant
-from twinlog.mirror.gaps import find_gap
 from twinlog.mirror.offsets.exact_map import CopiedRun, ExactMap
 from twinlog.mirror.offsets.positions import Position
 from twinlog.mirror.offsets.segments import segments_topic
 from twinlog.mirror.offsets.starts import AT_FIRST, StartSpec
-from twinlog.model.amounts import counted
 from twinlog.model.types import SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.settings.flow import ConsumerSettings, FlowSettings
 from twinlog.settings.written import key_of
@@ -125,13 +120,12 @@ class StartPositions:
         prepare_for: Callable[[Grant], Prepare | None] = lambda grant: None,
     ) -> None:
         """`prepare_for(grant)` returns the function that makes appends if a transform changes records, else None."""
-        self._prepare_for = prepare_for
         self._source = source
         self._target = target
         self._settings = settings
-        self._event = event
-        self._gap_check = GapCheck(source, settings, event)
-        self._identical = IdenticalPositions(source, target, self._gap_check)
+        gap_check = GapCheck(source, settings, event)
+        self._identical = IdenticalPositions(source, target, gap_check)
+        self._translated = TranslatedPositions(source, target, settings, event, gap_check, prepare_for)
         self._reading = KeyedSemaphore(source.loop, AT_ONCE, OF_TWO_LEADERS)
         self._maps = StoredMaps(target, segments_topic(settings.source))
         self._logs_at_rest = logs_at_rest
@@ -222,14 +216,14 @@ class StartPositions:
             elif grant.source in kept:
                 keeping.append((grant, end))
             elif grant.position is None:
-                resolved.positions[grant.source] = self._first(grant, starts[grant.source], end)
+                resolved.positions[grant.source] = self._translated.begin(grant, starts[grant.source], end)
             elif self._lacks_marker(grant.remote, grant.position, end):
                 resolved.errors[grant.source] = ClusterError(
                     f"cluster {self._target.alias}: {grant.remote} lacks the marker of its last transaction, which may "
                     "be on its way"
                 )
             else:
-                position = _translated(grant.position, end)
+                position = translated(grant.position, end)
                 behind.append(GrantedPartition(grant, position, end, unverified[grant.remote]))
         maps, failed = await self._stored_maps({one.grant.source: one.position for one in behind if one.in_doubt})
         groups = self._together([one._replace(known=maps.get(one.grant.source)) for one in behind])
@@ -243,7 +237,7 @@ class StartPositions:
                         raise failed
                     if fault is not None and (one.in_doubt or one.has_arrived):
                         raise fault
-                    found = await self._again(one, logs.pop(here, None))
+                    found = await self._translated.find_position(one, logs.pop(here, None))
                     resolved.positions[here], resolved.runs[here] = found.position, found.runs
                     if found.opened:
                         resolved.opened[here] = found.opened
@@ -258,7 +252,7 @@ class StartPositions:
             try:
                 async with self._reading.make_permit(self._leaders(grant)):
                     resolved.positions[grant.source] = await self._identical.find_position(
-                        grant, end, starts.get(grant.source), *self._ids(grant)
+                        grant, end, starts.get(grant.source), *topic_ids(self._source, self._target, grant)
                     )
             except TwinlogError as error:
                 resolved.errors[grant.source] = error.with_traceback(None)
@@ -328,34 +322,19 @@ class StartPositions:
         again. Raises ClusterError.
         """
         await self._refresh_soon([grant])
-        position, remote_id = grant.position, self._ids(grant)[1]
+        position, remote_id = grant.position, topic_ids(self._source, self._target, grant)[1]
         next_target = TargetOffset(await find_offset(self._target, grant.remote, LATEST))
         assert position is not None
         assert position.next_target is not None
-        if await self._recreated(grant, position, remote_id):
+        if await self._translated.is_recreated(grant, position, remote_id):
             found = replace(position, next_source=next_source, remote_topic_id=remote_id)
         else:
             maps = await self._maps.read({grant.source: position})
             async with self._reading.make_permit(self._leaders(grant)):
                 one = GrantedPartition(grant, position, end, known=maps.get(grant.source))
                 logs = LogBounds(*await log_starts(self._source, self._target, grant), end)
-                found = await self._lost(one, position, logs) or position
+                found = await self._translated.find_lost(one, position, logs) or position
         return replace(found, next_target=next_target)
-
-    async def _recreated(self, grant: Grant, position: Position, remote_id: str | None) -> bool:
-        """Whether the remote topic was recreated since the position was stored; reports that. Raises ClusterError."""
-        known = position.remote_topic_id
-        if known is None or remote_id is None or known == remote_id:
-            return False
-        await require_current_id(self._target, grant.remote)
-        self._event(
-            "target",
-            f"TW-TARGET-03: remote topic {grant.remote.topic} was recreated: what it held before is not copied again",
-        )
-        return True
-
-    def _rules(self, grant: Grant) -> CopyRules:
-        return replace(CopyRules.of(self._settings, grant.source.topic), max_batch_bytes=grant.max_batch_bytes)
 
     def _lacks_marker(self, remote: TopicPartition, position: Position, end: TargetOffset) -> bool:
         transactional = self._settings.exactly_once != "disabled"
@@ -368,124 +347,12 @@ class StartPositions:
             way_out="set earliest or latest, or twinlog.start for its topic",
         )
 
-    def _ids(self, grant: Grant) -> tuple[str | None, str | None]:
-        return self._id(self._source, grant.source.topic), self._id(self._target, grant.remote.topic)
-
-    @staticmethod
-    def _id(client: ClusterClient, topic: TopicName) -> str | None:
-        known = client.topic(topic)
-        return None if known is None or known.topic_id is None else str(known.topic_id)
-
-    def _first(self, grant: Grant, start: SourceOffset, end: TargetOffset) -> Position:
-        topic_id, remote_id = self._ids(grant)
-        return Position(start, end, -1, topic_id, remote_id, remote_topic=grant.remote.topic)
-
-    async def _again(self, one: GrantedPartition, logs: LogBounds | None) -> Resumed:
-        """The position of a partition, and the records found after the granted position.
-
-        `logs` come from `look`, None if `look` skipped the partition.
-        """
-        grant, position, end = one.grant, one.position, one.end
-        topic_id, remote_id = self._ids(grant)
-        if position.topic_id is not None and topic_id is not None and position.topic_id != topic_id:
-            await require_current_id(self._source, grant.source)
-            starts = await self._source.list_offsets([grant.source], EARLIEST)
-            start = SourceOffset(starts.get(grant.source, 0))
-            gap = find_gap(position.next_source, start, SourceOffset(0), recreated=True)
-            assert gap is not None
-            position = self._gap_check.handle_gap(gap, grant, position, topic_id)
-            remote_topic, writer = grant.remote.topic, fencing(position.writer)
-            position = replace(position, remote_topic_id=remote_id, remote_topic=remote_topic, writer=writer)
-            return Resumed(replace(position, next_target=end), [])
-        now = replace(position, topic_id=topic_id, remote_topic_id=remote_id, remote_topic=grant.remote.topic)
-        expected = position.next_target
-        if expected is None:
-            # MirrorMaker 2 wrote this position: its target offset is unknown.
-            return Resumed(replace(now, next_target=end, writer=None), [])
-        if await self._recreated(grant, position, remote_id):
-            return Resumed(replace(now, next_target=end, writer=None), [])
-        if end == expected and not one.in_doubt:
-            return Resumed(now, [])
-        logs = logs or LogBounds(*await log_starts(self._source, self._target, grant), end)
-        if one.in_doubt:
-            lost = await self._lost(one, now, logs)
-            if lost is not None:
-                return Resumed(replace(lost, next_target=end), [])
-        if end == expected:
-            return Resumed(now, [])
-        return await resume_after_log_end(
-            self._source,
-            self._target,
-            grant,
-            now,
-            logs,
-            self._rules(grant),
-            self._event,
-            self._prepare_for(grant) or prepare,
-            in_transactions=self._settings.exactly_once != "disabled",
-        )
-
-    async def _lost(self, one: GrantedPartition, position: Position, logs: LogBounds) -> Position | None:
-        """The position from which to copy again the acknowledged records that the target lost.
-
-        The caller sets the target offset. Returns None if the log has its full length and holds every record.
-        """
-        grant, end, expected = one.grant, one.left, position.next_target
-        assert expected is not None
-        if logs.last is None or logs.last.copy is None:
-            # A leader that answered a request with the topic's id has the current topic.
-            await require_current_id(self._target, grant.remote)
-        changing = self._prepare_for(grant)
-        rules = self._rules(grant)
-        transformed = None if changing is None else TransformedAppends(changing, rules)
-        comparison = RemoteLogComparison(
-            *(self._source, self._target, grant, one.known, logs.start, end), transformed=transformed, last=logs.last
-        )
-        if end == expected and await comparison.is_whole():
-            return None
-        place = await comparison.find_place()
-        left = end if place is None else place.end
-        position = replace(position, writer=fencing(position.writer))
-        what = f"ends at {end}" if left == end else f"has something else from {left} on"
-        lost = expected - left
-        text = (
-            f"{grant.remote}: the remote log {what}, but {expected} was acknowledged: {counted(lost, 'record')} "
-            f"{'was' if lost == 1 else 'were'} lost on the target"
-        )
-        if place is None:
-            self._event("target", f"{text}; where they came from is not known, so they are not copied again")
-            return position
-        begin = min(max(place.next_source, logs.source_start), position.next_source)
-        if begin < position.next_source:
-            text += f"; source offsets {begin} to {position.next_source - 1} of {grant.source} are copied again"
-        if logs.source_start > place.next_source:
-            text += f", those from {place.next_source} on are gone from the source as well"
-        if not place.exact:
-            text += ", as near as the map of offsets shows: some may be missing or there twice"
-        self._event("target", text)
-        # With the leader epoch of later batches the source would report a divergence at this offset.
-        return replace(position, next_source=begin, leader_epoch=-1)
-
 
 def _begins(grant: Grant, *, keeps: bool) -> bool:
     """Whether the start rule decides the first source offset of a partition; `keeps` tells whether it keeps offsets."""
     if grant.position is None:
         return not grant.begin.refused
     return keeps and grant.position.kept_from is None
-
-
-def _translated(position: Position, end: TargetOffset) -> Position:
-    """A stored position for copies with translated offsets; the topic may have had identical offsets before.
-
-    If the remote log, which ends at `end`, has only fillers, copying begins at the first source offset to copy.
-    """
-    first = position.kept_from
-    if first is None or position.next_source >= first:
-        return replace(position, kept_from=None)
-    filled = TargetOffset(min(end, first))
-    # Fillers of the former copier may still arrive.
-    writer = fencing(position.writer)
-    return replace(position, next_source=first, next_target=filled, leader_epoch=-1, writer=writer, kept_from=None)
 
 
 def _leaderless(client: ClusterClient, partition: TopicPartition) -> ClusterError:

@@ -13,9 +13,9 @@ from dataclasses import replace
 from functools import partial
 
 from twinlog.copier.offset_writers import NO_GENERATION
-from twinlog.copier.start.first_look import LogsAtRest, log_starts
+from twinlog.copier.start.first_look import LogBounds, LogsAtRest, log_starts
 from twinlog.copier.start.producer_ids import fencing
-from twinlog.copier.start.resume_after_crash import LogBounds, resume_after_log_end
+from twinlog.copier.start.resume_after_crash import resume_after_log_end
 from twinlog.errors import ClusterError, CopyError, RefusedError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.client import ClusterClient

@@ -11,8 +11,9 @@ import pytest
 
 from tests.unit.copier.start.test_start_position import Cluster
 from twinlog.copier.start import log_reader as chunks
+from twinlog.copier.start.first_look import LogBounds
 from twinlog.copier.start.lost_records import _record
-from twinlog.copier.start.resume_after_crash import LogBounds, resume_after_log_end
+from twinlog.copier.start.resume_after_crash import resume_after_log_end
 from twinlog.errors import ClusterError
 from twinlog.kafka.fetch_session import Fetched
 from twinlog.kafka.net.loop import Loop

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from tests.unit.worker.test_driver_report import SETTINGS
-from twinlog.copier.start import start_position
-from twinlog.copier.start.first_look import LogsAtRest
-from twinlog.copier.start.resume_after_crash import LogBounds, Resumed
+from twinlog.copier.start import start_position, translated_position
+from twinlog.copier.start.first_look import LogBounds, LogsAtRest
+from twinlog.copier.start.resume_after_crash import Resumed
 from twinlog.copier.start.start_position import OF_TWO_LEADERS, StartPosition, StartPositions
 from twinlog.errors import ClusterError
 from twinlog.kafka.metadata import Leader
@@ -136,7 +136,7 @@ def test_one_that_fails_holds_back_no_other(loop: Loop, monkeypatch: pytest.Monk
         return {}, None
 
     monkeypatch.setattr(start_position, "look", look)
-    monkeypatch.setattr(start_position, "resume_after_log_end", resume)
+    monkeypatch.setattr(translated_position, "resume_after_log_end", resume)
     both = start_positions(loop)
 
     async def begin() -> list[StartPosition]:
