@@ -37,7 +37,7 @@ from twinlog.worker.flow.flow_jobs import (
     begin_pinning_starts,
     begin_publishing,
 )
-from twinlog.worker.flow.start_ends import StartEnds
+from twinlog.worker.flow.start_ends import CaughtUpRun
 from twinlog.worker.flow_tasks import FlowGrants, FlowTasks
 from twinlog.worker.periodic import PeriodicJob, PeriodicJobs
 from twinlog.worker.placement.tasks import SlotDemand
@@ -97,9 +97,6 @@ class FlowRunner:
         self.ready = threading.Event()
         """Set when the first plan is made, so that the query may start."""
         self._wake = wake
-        self._until = until_caught_up
-        self._start_ends: StartEnds | None = None
-        """Set once the ends are known at which a run `until_caught_up` stops."""
         self._source, self._target = both_clusters(settings, connect)
         self._stored = stored
         self._positions = stored.positions if stored else PositionStore(settings, self._target)
@@ -107,7 +104,6 @@ class FlowRunner:
         for cluster in (self._source, self._target):
             cluster.client.append_only_while(lambda: leads_for_s() > 0)
         self._stopping = threading.Event()
-        self._nothing = False
         self._publishing: PeriodicJob | None = None
         self._shown = False
         """Whether the last report shows a flow that copies, and its lag."""
@@ -138,6 +134,9 @@ class FlowRunner:
             raise
         self._remote: dict[TopicPartition, TopicPartition] = {}
         self.held = FlowHeldPartitions(settings.name, self._try_again, clock)
+        self._caught_up: CaughtUpRun | None = None
+        if until_caught_up:
+            self._caught_up = CaughtUpRun(settings, self._source, self.flow_status, self._topics, self.held)
         grants = FlowGrants(
             *(self._ids, self._retry, self._positions, self._maps, self._topics),
             lambda: self._remote,
@@ -322,7 +321,8 @@ class FlowRunner:
                 and self._retry(self._refresh, "plan")
             ):
                 return
-            if self._until and not self._retry(self._note_ends, "read the ends"):
+            run = self._caught_up
+            if run is not None and not self._retry(lambda: run.note_ends(self._remote), "read the ends"):
                 return
             self.state = FlowState.RUNNING
             self.ready.set()
@@ -370,8 +370,11 @@ class FlowRunner:
         again_at: float | None = None
         while not self._clock.wait(self._stopping, TICK_S):
             # A refresh that failed may have left out topics.
-            if self._start_ends is not None and again_at is None and self._poll_ends(self._start_ends):
-                return
+            if self._caught_up is not None and again_at is None:
+                outcome = self._caught_up.poll_outcome(may_refresh=self._waiting.outage is None)
+                if outcome is not None:
+                    self._end(*outcome)
+                    return
             due_at = again_at
             if due_at is None:
                 interval = self.settings.refresh_topics_interval_s
@@ -387,39 +390,8 @@ class FlowRunner:
             self._jobs.poll_jobs()
             self.held.retry_due_partitions()
 
-    def _poll_ends(self, start_ends: StartEnds) -> bool:
-        """End the flow if it has caught up, possibly but for held partitions; returns whether it has."""
-        if self._waiting.outage is None:
-            start_ends.refresh_ends()
-        # Topics that the target creates a moment later are copied, too.
-        created = self._topics.due_at == inf
-        if created and start_ends.reached:
-            self._end_caught_up()
-            return True
-        if created and start_ends.reached_but(self.held.settled()):
-            text = summed_up(self.held.all())
-            log.error("TW-HELD-03: %s: caught up, but for held partitions: %s", self.settings.name, text)
-            self._end(FlowState.HELD, text)
-            return True
-        return False
-
     def _take_settings_over(self) -> None:
         self.changes.take_over(self._topics, self._refresh, self.by_settings)
-
-    def _end_caught_up(self) -> None:
-        # A run with topics to copy may end after their deletion.
-        nothing = self._topics.nothing if self._nothing else None
-        refused = self._topics.refused
-        if refused is not None:
-            text = f"remote topics are missing: {refused}"
-            log.error("TW-TOPIC-24: %s: caught up, but %s", self.settings.name, text)
-            self._end(FlowState.HELD, text)
-        elif nothing is None:
-            log.info("%s: caught up%s", self.settings.name, self.flow_status.paused)
-            self._end(FlowState.DONE)
-        else:
-            log.error("TW-FLOW-06: %s: nothing to copy: %s", self.settings.name, nothing)
-            self._end(FlowState.NOTHING, nothing)
 
     def _check(self) -> None:
         self._topics.check_clusters()
@@ -433,18 +405,11 @@ class FlowRunner:
         remote = self._topics.partitions
         log.debug("%s: the topics of now have %d partitions", self.settings.name, len(remote))
         if remote != self._remote or not self.leases.lease:
-            if self._start_ends is not None:
+            if self._caught_up is not None:
                 # After an error here, the next refresh still has to plan these partitions.
-                self._start_ends.add_partitions(remote)
+                self._caught_up.add_partitions(remote)
             self._remote = remote
             self._control.plan(remote)
-
-    def _note_ends(self) -> None:
-        self._topics.require_all()
-        # The passive side of two clusters has only records of the other side; its filters are correct.
-        self._nothing = self._topics.nothing is not None and not self._topics.only_copies
-        late = self._topics.refused_topics
-        self._start_ends = StartEnds(self.settings, self._source, self.flow_status, self._remote, late)
 
     # Called by leases, on their threads.
 

@@ -33,7 +33,7 @@ class Thread:
     The first `faults` tries of a refresh fail, and no further refresh is due after a success.
     """
 
-    def __init__(self, faults: int, longest_s: float = 20.0, start_ends: object = None) -> None:
+    def __init__(self, faults: int, longest_s: float = 20.0, caught_up: object = None) -> None:
         self.clock = clock = VirtualClock()
         self.status = FlowStatus(clock.monotonic)
         self.attended: list[float] = []
@@ -59,7 +59,7 @@ class Thread:
         parts: dict[str, Any] = {
             "_clock": clock,
             "_stopping": stopping,
-            "_start_ends": start_ends,
+            "_caught_up": caught_up,
             "_waiting": waiting,
             "_topics": self.topics,
             "_control": SimpleNamespace(poll_withheld=lambda: None),
@@ -67,7 +67,6 @@ class Thread:
             "_jobs": SimpleNamespace(poll_jobs=lambda: None),
             "_refresh": refresh,
             "_retry": FlowRetrier("a->b", self.status, waiting, stopping, clock),
-            "_nothing": False,
             "_wake": lambda: None,
             "changes": SimpleNamespace(pending=False, settings=replace(settings("a"), refresh_topics_interval_s=None)),
             "flow_status": self.status,
@@ -130,7 +129,12 @@ def test_a_refusal_ends_the_flow() -> None:
 
 def test_a_run_ends_with_topics_that_are_up_to_date() -> None:
     """A refresh that fails may leave out topics that the target has created meanwhile."""
-    here = Thread(faults=3, start_ends=SimpleNamespace(reached=True, refresh_ends=lambda: None))
+
+    def poll_outcome(*, may_refresh: bool) -> tuple[FlowState, None] | None:
+        assert may_refresh
+        return (FlowState.DONE, None) if here.topics.due_at == inf else None
+
+    here = Thread(faults=3, caught_up=SimpleNamespace(poll_outcome=poll_outcome))
     here.flow._keep_going()
     assert len(here.tried) == 4
     assert here.flow.state is FlowState.DONE
@@ -149,7 +153,7 @@ def test_partitions_whose_ends_were_out_of_reach_are_planned_later() -> None:
     del here.flow._refresh  # type: ignore[method-assign]
     for name, part in {
         "_topics": SimpleNamespace(refresh=lambda: None, refused=None, partitions=remote),
-        "_start_ends": SimpleNamespace(add_partitions=add),
+        "_caught_up": SimpleNamespace(add_partitions=add),
         "_control": SimpleNamespace(plan=planned.append),
         "_remote": {},
         "leases": SimpleNamespace(lease=1),

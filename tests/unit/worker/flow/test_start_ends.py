@@ -4,6 +4,9 @@ gone; in virtual time."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import inf
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -16,8 +19,9 @@ from tests.unit.worker.topics.test_topic_conflicts import flow
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.settings.flow import ClientSettings
-from twinlog.worker.flow.start_ends import LOOK_S, StartEnds
+from twinlog.worker.flow.start_ends import LOOK_S, CaughtUpRun, StartEnds
 from twinlog.worker.status.flow_status import FlowStatus
+from twinlog.worker.status.report import FlowState
 
 ONE, TWO = (TopicPartition(TopicName("t"), number) for number in range(2))
 
@@ -162,3 +166,30 @@ def test_a_source_that_does_not_answer_is_asked_again(world: World) -> None:
     world.copied(TWO, 2, 2)
     assert world.look(ends)
     assert world.status.doubtful_ends() == {}
+
+
+@pytest.mark.parametrize(
+    ("topics", "expected"),
+    [
+        ({}, (FlowState.DONE, None)),
+        ({"due_at": 5.0}, None),
+        ({"refused": "t: no right"}, (FlowState.HELD, "remote topics are missing: t: no right")),
+        ({"nothing": "no topic matches"}, (FlowState.NOTHING, "no topic matches")),
+        ({"nothing": "no topic matches", "only_copies": True}, (FlowState.DONE, None)),
+    ],
+)
+def test_the_outcome_of_a_run_tells_what_was_not_copied(
+    world: World, topics: dict[str, object], expected: tuple[FlowState, str | None] | None
+) -> None:
+    known: Any = SimpleNamespace(
+        due_at=inf, nothing=None, only_copies=False, refused=None, refused_topics=(), require_all=lambda: None
+    )
+    known.__dict__.update(topics)
+    held: Any = SimpleNamespace(settled=frozenset)
+    run = CaughtUpRun(flow("a", "b", "default"), world.admin, world.status, known, held)
+    assert run.poll_outcome(may_refresh=True) is None, "the ends are unknown"
+    run.note_ends({ONE, TWO})
+    assert run.poll_outcome(may_refresh=True) is None
+    world.copied(ONE, 2, 2)
+    world.copied(TWO, 2, 2)
+    assert run.poll_outcome(may_refresh=False) == expected
