@@ -156,10 +156,11 @@ class SwitchoverConductor:
         except Exception as error:
             outcome = made.trouble = log_fault(error, f"SWITCHOVER {request.flow}")
         finally:
-            made.runs = False
-            made.version += 1
+            # The line comes first: a page that shows the end has it in the log.
             last = made.undone_by or request
             audit(last.user, last.address, f"{last.mode} switchover", flow=last.flow, outcome=outcome)
+            made.runs = False
+            made.version += 1
 
     def _act(self, made: ConductedSwitchover) -> None:
         request = made.request

@@ -109,7 +109,9 @@ def test_a_switchover_is_undone_then_done_and_goes_the_whole_way_back(both: Both
     with sync_playwright() as play:
         browser = launch_chromium(play, program)
         try:
-            wait_for(lambda: both.shown(both.forth)["stands"] == "no switchover has begun", START_S, "the journal is read")
+            wait_for(
+                lambda: both.shown(both.forth)["stands"] == "no switchover has begun", START_S, "the journal is read"
+            )
             context = browser.new_context()
             watched = WatchedPage(context, f"http://127.0.0.1:{both.port}")
 

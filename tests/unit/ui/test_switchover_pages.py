@@ -18,6 +18,7 @@ from tests.unit.worker.test_driver_report import SETTINGS
 from twinlog.errors import ClusterError
 from twinlog.model.types import TopicName
 from twinlog.ops.switchover.model import SwitchoverKind
+from twinlog.ui import conducting
 from twinlog.ui.app import ConsoleApp, console_app
 from twinlog.ui.site import ConsoleSettings
 
@@ -107,10 +108,27 @@ def test_a_refused_commit_of_a_group_is_trouble_until_it_is_repeated(
     assert trouble.endswith(
         ": User:mirror lacks READ on topic orders; then switch over again: it commits these offsets"
     )
-    assert "TW-SWITCH-20" in caplog.messages[-1]
+    audited = [record.getMessage() for record in caplog.records if record.name == "twinlog.audit"]
+    assert "TW-SWITCH-20" in audited[-1]
     sources.brokers.refuses = {}
     send(browser)
     assert wait_end(browser, app)["conducted"]["trouble"] is None
+
+
+def test_a_switchover_that_has_ended_is_in_the_audit_log(
+    browser: Browser, app: ConsoleApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran: list[bool] = []
+
+    def note(*_: str, **facts: str) -> None:
+        conducted = app.site.conductor.find(FLOW)
+        assert conducted is not None
+        ran.append(conducted.runs)
+
+    monkeypatch.setattr(conducting, "audit", note)
+    send(browser)
+    wait_end(browser, app)
+    assert ran == [True, True], "its begin and its end"
 
 
 @pytest.mark.parametrize(
