@@ -19,7 +19,7 @@ from twinlog.kafka.retry import COMMAND_CONNECT_S, LOOK_CONNECT_S
 from twinlog.message_ids import told, with_id
 from twinlog.ops.status.readers import ClustersReader
 from twinlog.ops.switchover.clusters import LiveClusters
-from twinlog.ops.switchover.journal import JournalEntries
+from twinlog.ops.switchover.journal import JournalEntries, ended_by
 from twinlog.ops.switchover.machine import unchanged
 from twinlog.ops.switchover.model import Data, NotReadyError, SwitchoverKind, SwitchoverOptions, TooLongError
 from twinlog.ops.switchover.report import SwitchoverActions, report
@@ -210,6 +210,17 @@ class SwitchoverReading:
     report: Data
     stands: str
 
+    @classmethod
+    def of(cls, entries: JournalEntries) -> SwitchoverReading:
+        """The reading of these entries."""
+        return cls(entries, report(entries, ACTIONS), stage(entries))
+
+    def with_its_end(self, other: JournalEntries) -> SwitchoverReading:
+        """The reading with the end by a later switchover in the `other` direction, as `--status` prints it: a cluster
+        that was lost lacks the note of this end."""
+        entries = ended_by(self.entries, other)
+        return self if entries is self.entries else SwitchoverReading.of(entries)
+
 
 class _OneClusterReader(ClustersReader):
     """Reads from one of the clusters of a switchover; a silent other cluster is accepted."""
@@ -239,17 +250,16 @@ class SwitchoverReader(_OneClusterReader):
     def read(self) -> SwitchoverReading:
         """Read the journal. Raises ClusterError."""
         self._connect()
-        entries = self._both.journal.read()
-        return SwitchoverReading(entries, report(entries, ACTIONS), stage(entries))
+        return SwitchoverReading.of(self._both.journal.read())
 
 
-class LeftFenceReader(_OneClusterReader):
-    """Reads from the source of a flow whether a switchover has left its fence there."""
+class OtherJournalReader(_OneClusterReader):
+    """Reads from the source of a flow the journal of the other direction, with the note of a fence there."""
 
     def __init__(self, clusters: LiveClusters) -> None:
         super().__init__(clusters, clusters.source)
 
-    def read(self) -> bool:
-        """Whether the source keeps the note of a fence. Raises ClusterError."""
+    def read(self) -> JournalEntries:
+        """Read the journal. Raises ClusterError."""
         self._connect()
-        return bool(self._both.read_earlier_journal().fenced)
+        return self._both.read_earlier_journal()

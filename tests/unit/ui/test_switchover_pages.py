@@ -16,8 +16,10 @@ from tests.unit.ui.fakes import FLOW, FakeSources, ScriptedClusters, rehearsed
 from tests.unit.ui.test_accessible import Outline
 from tests.unit.worker.test_driver_report import SETTINGS
 from twinlog.errors import ClusterError
+from twinlog.mirror.topics.journal_keys import StepPhase, SwitchoverState
 from twinlog.model.types import TopicName
-from twinlog.ops.switchover.model import SwitchoverKind
+from twinlog.ops.switchover.journal import JournalEntries, JournalEntry, SwitchoverRun
+from twinlog.ops.switchover.model import SwitchoverKind, SwitchoverOptions
 from twinlog.ui import conducting
 from twinlog.ui.app import ConsoleApp, console_app
 from twinlog.ui.site import ConsoleSettings
@@ -290,12 +292,30 @@ def test_a_fence_that_no_journal_tells_of_is_offered_to_be_lifted(
 
 
 def read_again(app: ConsoleApp) -> None:
-    """Have the note of the fence read; a read that began before may be the next, so two are waited for."""
-    poller = app.site.live.flow(FLOW).left_fence
+    """Have the journal on the source read; a read that began before may be the next, so two are waited for."""
+    poller = app.site.live.flow(FLOW).other_journal
     for _ in range(2):
         version = poller.reading.version
         poller.hurry()
         assert poller.wait_reading(DEADLINE_S, version).version > version
+
+
+@pytest.mark.parametrize("began_ms", [0, 10**15], ids=["earlier", "later"])
+def test_a_later_switchover_in_the_other_direction_ends_the_shown_switchover(
+    browser: Browser, app: ConsoleApp, sources: FakeSources, began_ms: int
+) -> None:
+    send(browser)
+    assert titles(wait_end(browser, app))[-1] == "Lift the fence"
+    options = SwitchoverOptions(SwitchoverKind.EMERGENCY)
+    run = SwitchoverRun("one", sources.brokers.ends.back, options, SwitchoverState.DONE, began_ms)
+    opened = {("open", StepPhase.DONE): JournalEntry(began_ms, {})}
+    sources.brokers.earlier = JournalEntries(run, opened)
+    read_again(app)
+    shown = page(browser)
+    state = "returned" if began_ms else "done"
+    assert shown["stands"] == f"the last switchover {FLOW} is {state}; nothing is under way"
+    assert shown["report"]["state"] == state
+    assert (titles(shown)[-1] == "Lift the fence") is not bool(began_ms)
 
 
 def test_the_fence_of_a_silent_source_is_unknown(

@@ -15,9 +15,10 @@ from twinlog.ops.groups.checkpoint_history import CheckpointHistoryReader, Group
 from twinlog.ops.groups.reader import GroupsReader, GroupsSnapshot
 from twinlog.ops.status.flow import FlowReader, FlowSnapshot
 from twinlog.ops.status.report_history import ReportHistory, ReportHistoryReader
+from twinlog.ops.switchover.journal import JournalEntries
 from twinlog.ops.topics.reader import TopicsReader, TopicsSnapshot
 from twinlog.ui.both_sides import BothSidesReader, NewestTimes
-from twinlog.ui.conducting import LeftFenceReader, SwitchoverReader, SwitchoverReading
+from twinlog.ui.conducting import OtherJournalReader, SwitchoverReader, SwitchoverReading
 from twinlog.ui.live.kept_readings import EVERY_S, FlowPoint, FlowPoints, GroupCommits
 from twinlog.ui.live.poller import LivePoller
 from twinlog.ui.rehearsal import REHEARSE_EVERY_S, Rehearsal, RehearsalReader
@@ -38,8 +39,8 @@ MOST_TOPICS = 20
 SWITCHOVER_EVERY_S = 1.0
 """The journal is a small topic, which is read while a browser shows a switchover."""
 
-FENCE_EVERY_S = 5.0
-"""The note of a fence is on the source, which may be silent: it is read beside the journal, by a thread of its own."""
+OTHER_JOURNAL_EVERY_S = 5.0
+"""The journal on the source, which may be silent, is read beside the journal on the target, by a thread of its own."""
 
 MOST_READINGS = 100
 """The most readings that a page follows."""
@@ -112,11 +113,11 @@ class LiveFlow:
             SWITCHOVER_EVERY_S,
             clock,
         )
-        self.left_fence: LivePoller[LeftFenceReader, bool] = LivePoller(
-            f"fence of {name}",
-            lambda: LeftFenceReader(sources.open_clusters(name)),
+        self.other_journal: LivePoller[OtherJournalReader, JournalEntries] = LivePoller(
+            f"other journal of {name}",
+            lambda: OtherJournalReader(sources.open_clusters(name)),
             lambda reader: reader.read(),
-            FENCE_EVERY_S,
+            OTHER_JOURNAL_EVERY_S,
             clock,
         )
         self._of_kinds: Mapping[str, LivePoller[Any, Any]] = {
@@ -153,7 +154,7 @@ class LiveFlow:
     def close(self) -> None:
         with self._lock:
             newest = list(self._newest.values())
-        pollers: list[LivePoller[Any, Any]] = [self.state, self.history, self.left_fence, *self._of_kinds.values()]
+        pollers: list[LivePoller[Any, Any]] = [self.state, self.history, self.other_journal, *self._of_kinds.values()]
         for poller in [*pollers, *newest]:
             poller.close()
 

@@ -14,6 +14,7 @@ from starlette.routing import Route
 
 from twinlog.errors import RequestError
 from twinlog.mirror.topics.journal_keys import SwitchoverState
+from twinlog.ops.switchover.journal import JournalEntries
 from twinlog.ops.switchover.machine import ENDED
 from twinlog.ops.switchover.model import FenceMethod, SwitchoverKind, SwitchoverOptions
 from twinlog.settings.flow import FlowSettings
@@ -28,6 +29,7 @@ from twinlog.ui.conducting import (
     SwitchoverRequest,
 )
 from twinlog.ui.live.flows import LiveFlow
+from twinlog.ui.live.poller import LiveReading
 from twinlog.ui.pages.topics.topics import copying_flows
 from twinlog.ui.rendering import ConsolePage, quoted
 from twinlog.ui.site import ConsoleSite
@@ -75,7 +77,7 @@ class SwitchoverPages:
         poller = flow.switchover
         await self._site.wait_fresh(poller)
         reading, conducted = poller.reading, self._site.conductor.find(name)
-        found = reading.value
+        found = await self._with_its_end(flow, reading.value)
         fence_left = may_leave_fence(found) and await self._is_fence_left(flow)
         if not self._site.settings.actions:
             possible = []
@@ -101,12 +103,22 @@ class SwitchoverPages:
         )
 
     async def _is_fence_left(self, flow: LiveFlow) -> bool:
-        """Whether the source has the fence of a switchover that nothing in the journal tells of; a silent source is
-        waited for only the first time."""
-        poller = flow.left_fence
+        """Whether the source has the fence of a switchover that nothing in the journal tells of."""
+        reading = await self._read_other_journal(flow)
+        return reading.value is not None and bool(reading.value.fenced) and reading.trouble is None
+
+    async def _with_its_end(self, flow: LiveFlow, found: SwitchoverReading | None) -> SwitchoverReading | None:
+        """A switchover that is done by its own journal may have ended by a later switchover in the other direction."""
+        if found is None or found.entries.run is None or found.entries.run.state is not SwitchoverState.DONE:
+            return found
+        other = (await self._read_other_journal(flow)).value
+        return found if other is None else found.with_its_end(other)
+
+    async def _read_other_journal(self, flow: LiveFlow) -> LiveReading[JournalEntries]:
+        """The journal on the source; a silent source is waited for only the first time."""
+        poller = flow.other_journal
         await self._site.threads.read.run(partial(poller.wait_reading, self._site.settings.first_read_s))
-        reading = poller.reading
-        return reading.value is True and reading.trouble is None
+        return poller.reading
 
     async def confirm(self, visit: Visit) -> ConsolePage:
         """The effect of an action, its options, and the form that begins it."""
@@ -121,7 +133,7 @@ class SwitchoverPages:
         settings = self._site.sources.flow(name)
         live = self._site.live.flow(name)
         await self._site.wait_fresh(live.switchover)
-        found = live.switchover.reading.value
+        found = await self._with_its_end(live, live.switchover.reading.value)
         continues = mode is SwitchoverMode.RUN and found is not None and _continues(found, kind)
         planned = mode is SwitchoverMode.RUN and kind is SwitchoverKind.PLANNED and not continues
         if planned:
@@ -166,7 +178,7 @@ class SwitchoverPages:
             return with_mistake(await self._confirmation(name, mode, kind, form), error)
         live = self._site.live.flow(name)
         live.switchover.hurry()
-        live.left_fence.hurry()
+        live.other_journal.hurry()
         return RedirectResponse(f"{self._site.root}/switchover?flow={quoted(name)}", 303)
 
 
