@@ -114,7 +114,7 @@ def acls(
     with ends_if_wrong(WRONG):
         known = read_flows_asked(file, connectors or [], secrets, url, logins, whole=True)
 
-    from twinlog.ops.acls.formats import blind_texts, rights_text, unknown_texts  # noqa: PLC0415 - Kafka's library is slow to import for --help
+    from twinlog.ops.acls.formats import blind_texts, rights_text, rights_words, unknown_texts  # noqa: PLC0415 - Kafka's library is slow to import for --help
     from twinlog.ops.acls.needs import clients_of, lines_of, needed_rights, printed_rights  # noqa: PLC0415
     from twinlog.ops.acls.rights import USES  # noqa: PLC0415
 
@@ -134,9 +134,15 @@ def acls(
     with ends_if_wrong(WRONG):
         if withdraw is not None:
             printed = printed_rights(flows, wanted, known.worker, given)
-            gone, lost, renamed = _withdrawn(printed, withdraw, clients, secrets, given)
+            gone, lost, renamed, of_audit = _withdrawn(printed, withdraw, clients, secrets, given)
             typer.echo(rights_text([*lines_of(lost), *lines_of(gone, withdrawn=True)], output, renamed))
             print_note(_remaining(withdraw, sorted(set(USES) - set(wanted))))
+            if of_audit:
+                words = "; ".join(rights_words(lines_of(of_audit)))
+                print_note(
+                    f"they also remove rights of twinlog audit {withdraw}: {words}; after them twinlog acls {withdraw} "
+                    "--for audit --missing prints the commands that grant these rights"
+                )
             if "switchover" in wanted:
                 print_note(_FENCE)
             return
@@ -194,13 +200,19 @@ def _withdrawn(
     clients: Mapping[Alias, ClientSettings],
     secrets: Path | None,
     given: Mapping[str, str],
-) -> tuple[list[NeededRight], list[NeededRight], dict[Alias, ClientSettings]]:
-    """The rights that may go beside MirrorMaker 2's file, rights of MirrorMaker 2 that these rights gave so far, and
-    the clients of the clusters.
+) -> tuple[list[NeededRight], list[NeededRight], dict[Alias, ClientSettings], list[NeededRight]]:
+    """The rights that may go beside MirrorMaker 2's file, rights of MirrorMaker 2 that these rights gave so far, the
+    clients of the clusters, and the rights of an audit of MirrorMaker 2's file among those that go.
 
     A cluster has its alias in MirrorMaker 2's file, because an operator has an administrator's login by this name.
     """
-    from twinlog.ops.acls.needs import clients_of, rights_of_mirror_maker, withdrawn_rights  # noqa: PLC0415
+    from twinlog.ops.acls.needs import (  # noqa: PLC0415
+        clients_of,
+        lost_by_withdrawal,
+        needed_rights,
+        rights_of_mirror_maker,
+        withdrawn_rights,
+    )
 
     of_mm2 = read_flows_asked(file, [], secrets, None, None, whole=True)
     theirs = clients_of(of_mm2.flows, of_mm2.worker)
@@ -219,7 +231,9 @@ def _withdrawn(
     def named(some: Sequence[NeededRight]) -> list[NeededRight]:
         return [replace(one, cluster=names.get(one.cluster, one.cluster)) for one in some]
 
-    return named(gone), named(lost), {names.get(here, here): client for here, client in clients.items()}
+    removed = named(gone)
+    of_audit = lost_by_withdrawal(removed, kept, needed_rights(of_mm2.flows, ["audit"], of_mm2.worker, known))
+    return removed, named(lost), {names.get(here, here): client for here, client in clients.items()}, of_audit
 
 
 def _missing(

@@ -52,18 +52,26 @@ def rights_text(
             return json.dumps([*map(_denial_json, denials), *map(_as_json, lines)], indent=2)
 
 
-def unknown_texts(lines: Iterable[RightLine]) -> list[str]:
-    """Unknown rights as a sentence for each cluster and principal, with the first names of each operation."""
+def rights_words(lines: Iterable[RightLine]) -> list[str]:
+    """The rights of each cluster and principal in words, with the first names of each operation."""
     names: defaultdict[tuple[Alias, str], defaultdict[tuple[str, ResourceType], list[str]]]
     names = defaultdict(lambda: defaultdict(list))
     for line in lines:
         operations = ", ".join(operation.name for operation in line.operations)
         names[line.cluster, line.principal][operations, line.resource.kind].append(_shown(line.resource))
     return [
-        f"unknown: {'; '.join(_on(*place, some) for place, some in found.items())} of {cluster} for {principal}: the "
-        "login lacks the right to read ACLs, and brokers hide its operations there; grant DESCRIBE on the cluster to "
-        "it, or apply the printed lines: a right may be given twice; then run the command again"
+        f"{'; '.join(_on(*place, some) for place, some in found.items())} of {cluster} for {principal}"
         for (cluster, principal), found in names.items()
+    ]
+
+
+def unknown_texts(lines: Iterable[RightLine]) -> list[str]:
+    """Unknown rights as a sentence for each cluster and principal."""
+    return [
+        f"unknown: {words}: the login lacks the right to read ACLs, and brokers hide its operations there; grant "
+        "DESCRIBE on the cluster to it, or apply the printed lines: a right may be given twice; then run the command "
+        "again"
+        for words in rights_words(lines)
     ]
 
 

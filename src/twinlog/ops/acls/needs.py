@@ -140,6 +140,23 @@ def withdrawn_rights(
     return gone, lost
 
 
+def lost_by_withdrawal(
+    gone: Collection[NeededRight], kept: Collection[NeededRight], needed: Iterable[NeededRight]
+) -> list[NeededRight]:
+    """The `needed` rights that `gone` gave, as a whole or in a part of their resources, and that `kept` leaves out."""
+
+    def gave(one: NeededRight, need: NeededRight) -> bool:
+        part = one.operation == need.operation and includes(need.as_acl, one.as_acl)
+        return part or includes(one.as_acl, need.as_acl)
+
+    return [
+        need
+        for need in needed
+        if any(gave(one, need) for one in _of(gone, need))
+        and not any(includes(keep.as_acl, need.as_acl) for keep in _of(kept, need))
+    ]
+
+
 def _of(rights: Iterable[NeededRight], other: NeededRight) -> Iterable[NeededRight]:
     return (one for one in rights if one.cluster == other.cluster)
 

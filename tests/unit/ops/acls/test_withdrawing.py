@@ -92,7 +92,14 @@ def test_a_canary_gives_back_only_its_own_rights(tmp_path: Path) -> None:
     removed = [line for line in text.splitlines() if "--remove" in line]
     assert removed
     assert all("--remove --force --allow-principal User:mirror" in line for line in removed)
-    every = CliRunner().invoke(app, [*words[:2], *words[4:]]).stdout
+    whole = CliRunner().invoke(app, [*words[:2], *words[4:]])
+    every = whole.stdout
+    (note,) = (line for line in whole.stderr.splitlines() if "audit" in line)
+    assert note == (
+        f"they also remove rights of twinlog audit {file}: DESCRIBE on topic __consumer_offsets; READ on topic "
+        "mm2-twinlog- (prefix) of east for User:mirror; DESCRIBE on topic __consumer_offsets of west for User:mirror; after them "
+        f"twinlog acls {file} --for audit --missing prints the commands that grant these rights"
+    )
     assert "--command-config east-admin.properties --remove" in every, "the alias of MirrorMaker 2's file"
     assert "east-canary-admin" not in every
 
@@ -124,7 +131,10 @@ def test_a_withdrawal_removes_the_rights_that_any_command_had(tmp_path: Path) ->
         "a switchover lifts its fence with these rights: before these commands run twinlog switchover with --release"
     )
     for text in left.values():
-        assert text == f"{note}acls WAVE_FILE --withdraw {file} for each\n{fence}, else producers stay fenced\n"
+        first, audit, last = text.splitlines()
+        assert first == f"{note}acls WAVE_FILE --withdraw {file} for each"
+        assert audit.startswith(f"they also remove rights of twinlog audit {file}: ")
+        assert last == f"{fence}, else producers stay fenced"
     some = CliRunner().invoke(app, ["acls", str(file), "--for", "run,audit", "--withdraw", str(file)])
     assert some.stderr.startswith("these commands leave the rights of diff, groups, log-level, plan, reload, ")
     assert "fence" not in some.stderr
