@@ -97,8 +97,8 @@ def test_a_canary_gives_back_only_its_own_rights(tmp_path: Path) -> None:
     (note,) = (line for line in whole.stderr.splitlines() if "audit" in line)
     assert note == (
         f"they also remove rights of twinlog audit {file}: DESCRIBE on topic __consumer_offsets; READ on topic "
-        "mm2-twinlog- (prefix) of east for User:mirror; DESCRIBE on topic __consumer_offsets of west for User:mirror; after them "
-        f"twinlog acls {file} --for audit --missing prints the commands that grant these rights"
+        "mm2-twinlog- (prefix) of east for User:mirror; DESCRIBE on topic __consumer_offsets of west for User:mirror; "
+        f"after them twinlog acls {file} --for audit --missing prints the commands that grant these rights"
     )
     assert "--command-config east-admin.properties --remove" in every, "the alias of MirrorMaker 2's file"
     assert "east-canary-admin" not in every
