@@ -88,7 +88,7 @@ def test_the_command_translates_one_offset(copy_flow: CopyFlow, topic_name: str,
     assert "has not copied this partition yet" in printed
     code, printed = ask("--topic", topic_name, "--partition", "0", "--offset", "1", "--back")
     assert code == 1
-    assert f"{topic_name} is no topic that north->south writes to" in printed
+    assert f"{topic_name} is no copy by north->south" in printed
     code, printed = ask("--group", "nobody-has-this-name")
     assert code == 1
     assert "group nobody-has-this-name lacks committed offsets" in printed

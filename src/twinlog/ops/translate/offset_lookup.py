@@ -61,6 +61,7 @@ class Lookup(ClustersReader):
     ) -> None:
         self._connect_s = connect_s
         self._settings = settings
+        self._reverse = reverse
         self._back = back
         self._topology = topology_of(settings)
         self._source, self._target = both_clusters(settings, connect)
@@ -187,9 +188,7 @@ class Lookup(ClustersReader):
             return TranslatedOffset(partition, offset, original, known, reason)
         source = self._source_of(partition)
         if source is None:
-            return TranslatedOffset(
-                partition, offset, reason=f"{partition.topic} is no topic that {self._settings.name} writes to"
-            )
+            return TranslatedOffset(partition, offset, reason=self._own_topic(partition.topic))
         refusal = self._topology.refusal(source.topic)
         there = source if self._back else TopicPartition(self._topology.remote_name(source.topic), source.partition)
         found: Translation[SourceOffset] | Translation[TargetOffset] | None
@@ -210,6 +209,14 @@ class Lookup(ClustersReader):
         return TranslatedOffset(
             partition, offset, there, reason=f"{self._settings.name} has not copied this partition yet"
         )
+
+    def _own_topic(self, topic: TopicName) -> str:
+        """The reason why a topic of the target without an original has no translation back."""
+        text = f"{topic} is no copy by {self._settings.name}: its records were produced on {self._settings.target}"
+        reverse = self._reverse
+        if reverse is None or not reverse.copies or not topology_of(reverse).mirrors(topic):
+            return text
+        return f"{text}, and `twinlog translate` with --flow {reverse.as_option}, without --back, translates it"
 
     def _prove(self, answers: list[TranslatedOffset], group: GroupId | None = None) -> list[TranslatedOffset]:
         """Return the answers with the nearest places that are proven, as `twinlog groups` shows them.

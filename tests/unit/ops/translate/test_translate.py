@@ -113,9 +113,9 @@ def flow_of(tmp_path: Path) -> FlowSettings:
     return next(flow for flow in load(file).flows if flow.enabled)
 
 
-def run(tmp_path: Path, code: int = 1, *options: str) -> str:
+def run(tmp_path: Path, code: int = 1, *options: str, more: str = "") -> str:
     file = tmp_path / "mm2.properties"
-    file.write_text(FILE)
+    file.write_text(FILE + more)
     done = CliRunner().invoke(app, ["translate", str(file), "--group", "shop", *options])
     assert done.exit_code == code
     return done.stdout + done.stderr
@@ -210,6 +210,29 @@ def test_a_copy_that_the_login_may_not_describe_is_named_on_the_way_back(cluster
     assert f"TW-RIGHT-02: the target hides the offsets of groups in topic s.t: {right}" in run(tmp_path, 3, "--back")
     target.offsets.committed["shop"] = {}
     assert f"group shop lacks visible offsets; {right}" in run(tmp_path, 3, "--back")
+
+
+@pytest.mark.parametrize(
+    ("more", "way"),
+    [
+        ("", ""),
+        ("w->s.enabled = true\nw->s.topics = other\n", ""),
+        (
+            "w->s.enabled = true\nw->s.topics = own\n",
+            ", and `twinlog translate` with --flow w:s, without --back, translates it",
+        ),
+    ],
+    ids=["no flow back", "a flow back without it", "a flow back"],
+)
+def test_a_topic_of_the_target_itself_has_its_reason_on_the_way_back(
+    clusters: Clusters, tmp_path: Path, more: str, way: str
+) -> None:
+    _, target = clusters
+    target.create("own")
+    target.offsets.committed["shop"] = {("own", 0): (5, "")}
+    out = run(tmp_path, 1, "--back", "--flow", "s:w", more=more)
+    (row,) = (line for line in out.splitlines() if line.startswith("own "))
+    assert row.endswith(f"own is no copy by s->w: its records were produced on w{way}")
 
 
 def put(cluster: VirtualCluster, topic: str, records: Iterable[tuple[bytes, bytes]]) -> None:
