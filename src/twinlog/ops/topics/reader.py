@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import socket
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -184,7 +185,10 @@ class TopicsReader(ClustersReader):
         left_out = dict(report.left_out) if report is not None else {}
         missing = self._missing(report, there)
         paused = asked.pauses.paused(there, self._is_heartbeats)
-        pending = {part: one for one in reversed(asked.pending) for part in self._meant(one.command, there)}
+        pending: defaultdict[TopicPartition, list[str]] = defaultdict(list)
+        for one in asked.pending:
+            for part in self._meant(one.command, there):
+                pending[part].append(str(one.command))
         stands = "" if report is not None and report.state in _COPYING else f"the flow is {_word(seen)}"
         found = []
         for topic in sorted(topics):
@@ -197,7 +201,7 @@ class TopicsReader(ClustersReader):
             for part in topics[topic]:
                 state, detail = TopicState.COPYING, ""
                 if part in pending:
-                    state, detail = TopicState.ASKED, str(pending[part].command)
+                    state, detail = TopicState.ASKED, ", then ".join(pending[part])
                 elif part in paused:
                     state = TopicState.PAUSED
                 elif part in held and not stands:

@@ -173,6 +173,17 @@ def test_each_partition_has_its_state_and_offsets(here: Scene) -> None:
     assert "and not done yet: release orders partition 1" in text
 
 
+def test_a_partition_has_all_its_pending_commands_in_their_order(here: Scene) -> None:
+    for word in ("pause", "resume"):
+        assert here.call(word, "orders", "--partition", "1")[0] == 0
+    assert here.call("skip-to", "orders-1", "--latest", "--yes")[0] == 0
+    (orders,) = (one for one in flow_of(here.call("list", "-o", "json")[1])["topics"] if one["topic"] == "orders")
+    assert orders["partitions"][1]["detail"] == (
+        "pause orders partition 1, then resume orders partition 1, then skip-to latest orders partition 1"
+    )
+    assert "asked: pause orders partition 1, then resume" in here.call("list", "--partitions")[1]
+
+
 def test_partitions_without_a_remote_partition_wait_for_the_target(here: Scene) -> None:
     here.target.create("s.orders", 3)
     here.report(missing=2, missing_topics=(("logs", "the controller is busy"), ("orders", "it lacks ALTER")))
