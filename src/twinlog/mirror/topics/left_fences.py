@@ -83,7 +83,7 @@ class LeftFences:
         ]
         return [one for one in found if self._is_idle(one.owner)]
 
-    def look(self) -> str | None:
+    def describe_lasting(self) -> str | None:
         """The fences that this look and the look before have found: a flow that starts again takes its fence over.
 
         Raises ClusterError.

@@ -184,7 +184,7 @@ def begin_finding_left_fences(jobs: PeriodicJobs, settings: FlowSettings, target
     """The job that names the fences of other flows that no process will remove."""
     jobs.begin(
         "open topics that a killed flow has fenced",
-        LeftFences(target, owners_of([settings])).look,
+        LeftFences(target, owners_of([settings])).describe_lasting,
         LEFT_S,
         way_out=REMOVE,
         message_id="TW-ACL-07",

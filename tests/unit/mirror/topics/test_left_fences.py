@@ -118,12 +118,12 @@ def test_a_login_without_a_right_finds_none(target: Target, refused: str) -> Non
 
 def test_a_flow_that_starts_again_is_no_trouble(target: Target) -> None:
     fences = target.fences(set())
-    assert fences.look() is None
+    assert fences.describe_lasting() is None
     target.members["a-mm2"] = ["host"]
-    assert fences.look() is None
+    assert fences.describe_lasting() is None
     target.members.clear()
-    assert fences.look() is None
-    assert "the fence of a->b keeps" in (fences.look() or "")
+    assert fences.describe_lasting() is None
+    assert "the fence of a->b keeps" in (fences.describe_lasting() or "")
 
 
 def test_a_running_flow_reports_it(target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
