@@ -39,6 +39,7 @@ from harness.virtual.requests import (
     LEAVE_GROUP,
     LIST_GROUPS,
     LIST_OFFSETS,
+    LIST_TRANSACTIONS,
     METADATA,
     OFFSET_COMMIT,
     OFFSET_FETCH,
@@ -71,7 +72,7 @@ class VirtualCluster:
         self.asked: Counter[int] = Counter()
         self.carried_out: Callable[[int, Any], None] = lambda _key, _request: None
         """Called with each request before it is answered, but not with Fetch."""
-        self.hidden = {DESCRIBE_PRODUCERS}
+        self.hidden = {DESCRIBE_PRODUCERS, LIST_TRANSACTIONS}
         """The requests that these brokers do not offer, as brokers before Kafka 2.8."""
         self.nodes = list(range(1, brokers + 1))
         self.down: set[int] = set()
@@ -105,6 +106,7 @@ class VirtualCluster:
             WRITE_TXN_MARKERS: self._records.write_markers,
             DESCRIBE_PRODUCERS: self._records.describe_producers,
             DESCRIBE_TRANSACTIONS: self.transactions.describe,
+            LIST_TRANSACTIONS: self.transactions.list,
             ADD_OFFSETS: self.transactions.add_offsets,
             TXN_OFFSET_COMMIT: self.offsets.commit_in_transaction,
             OFFSET_COMMIT: self.offsets.commit,

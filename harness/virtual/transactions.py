@@ -173,6 +173,25 @@ class VirtualTransactions:
             )
         return kind(throttle_time_ms=0, transaction_states=states)
 
+    def list(self, _node: int, request: Any, code: int) -> Any:
+        """The transactional ids of producers (KIP-664)."""
+        kind = transactions.ListTransactionsResponse
+        wanted = set(request.producer_id_filters)
+        return kind(
+            throttle_time_ms=0,
+            error_code=code,
+            unknown_state_filters=[],
+            transaction_states=[
+                kind.TransactionState(
+                    transactional_id=name,
+                    producer_id=known.producer_id,
+                    transaction_state="Ongoing" if known.parts else "CompleteAbort",
+                )
+                for name, known in self.open.items()
+                if not wanted or known.producer_id in wanted
+            ],
+        )
+
     def add_offsets(self, _node: int, request: Any, code: int) -> Any:
         code = code or self._holds(request.transactional_id, request.producer_id, request.producer_epoch)
         return transaction.AddOffsetsToTxnResponse(throttle_time_ms=0, error_code=code)

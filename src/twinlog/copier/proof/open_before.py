@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from twinlog.copier.proof.comparing import ProofCursor, ProofDifference
 from twinlog.copier.proof.second_read import SecondRead
 from twinlog.kafka.admin.partition_states import open_transactions
+from twinlog.kafka.coordinator.transactions import find_transactional_ids
 from twinlog.model.types import TargetOffset
 
 
@@ -19,16 +20,24 @@ class OpenBefore:
     `opened` has the first offset of each transaction by its producer: this is its only transaction up to the begin.
     None are the transactions that began earlier than the copier knows, and are open now. `ended` is set once no record
     can come: the transactions have ended, or the target has deleted their records.
+
+    With `own_ids` the copiers of the flow append in transactions whose ids begin so, and the marker of an earlier
+    copier may be late: these transactions are left out, and all of them where brokers hide the owners.
     """
 
     def __init__(
-        self, cursor: ProofCursor, begin: TargetOffset, opened: Mapping[int, TargetOffset] | None = None
+        self,
+        cursor: ProofCursor,
+        begin: TargetOffset,
+        opened: Mapping[int, TargetOffset] | None = None,
+        own_ids: str | None = None,
     ) -> None:
         self._remote = cursor.remote
         self._known = cursor.proof.opened
         self._source = cursor.proof.proven.source
         self._begin = begin
         self._opened = opened
+        self._own_ids = own_ids
         self._start: TargetOffset | None = None
         self.ended = False
 
@@ -59,23 +68,32 @@ class OpenBefore:
     async def _find_open(self, logs: SecondRead) -> dict[int, TargetOffset]:
         await logs.target.refresh_soon([self._remote.topic])
         states = (await open_transactions(logs.target, [self._remote]))[self._remote]
-        return {
+        earlier = {
             one.producer_id: TargetOffset(one.first_offset)
             for one in states
             if one.first_offset < self._begin and one.producer_id not in self._known
         }
+        if self._own_ids is None:
+            return earlier
+        earlier.update(self._known)
+        ids = await find_transactional_ids(logs.target, earlier) if earlier else {}
+        if ids is None:
+            return {}
+        return {one: first for one, first in earlier.items() if not ids.get(one, "").startswith(self._own_ids)}
 
 
-def find_open_before(cursor: ProofCursor, stable_end: TargetOffset) -> list[OpenBefore]:
+def find_open_before(cursor: ProofCursor, stable_end: TargetOffset, own_ids: str) -> list[OpenBefore]:
     """The transactions that the copier saw open at its start, and the earlier transactions that are open now.
 
-    The readable log ends at `stable_end`, the first offset of the oldest open transaction.
+    The readable log ends at `stable_end`, the first offset of the oldest open transaction. The transactional ids of the
+    flow's copiers begin with `own_ids`.
     """
     proof = cursor.proof
     begin = proof.begin
-    # Within transactions of the copier a late marker of an earlier copier could pass for a foreign transaction.
-    if begin is None or proof.transactional:
+    if begin is None:
         return []
+    if proof.transactional:
+        return [OpenBefore(cursor, begin, own_ids=own_ids)] if proof.opened or 0 <= stable_end < begin else []
     found = [OpenBefore(cursor, begin, proof.opened)] if proof.opened else []
     if 0 <= stable_end < min(proof.opened.values(), default=begin):
         found.append(OpenBefore(cursor, begin))

@@ -124,6 +124,7 @@ class Prover:
             lost=self._lost,
             pacer=lambda: EvenPacer(PAUSE_S, LARGE_BYTES),
         )
+        self._own_ids = settings.transactional_id(0).removesuffix("0")
         self._second_read = SecondRead(self._target, self._source, reading, consumer)
 
     async def run(self) -> None:
@@ -193,7 +194,8 @@ class Prover:
             self._troubles.pop(cursor.remote, None)
             if not cursor.looked_back:
                 cursor.looked_back = True
-                for before in find_open_before(cursor, TargetOffset(answer.last_stable_offset)):
+                stable_end, own_ids = TargetOffset(answer.last_stable_offset), self._own_ids
+                for before in find_open_before(cursor, stable_end, own_ids):
                     self._loop.start(self._look_back, cursor, before)
             self._compare(cursor)
 

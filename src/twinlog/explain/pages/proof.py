@@ -47,6 +47,19 @@ _PROOF = Area(
                 "topics: `twinlog acls mm2.properties`."
             ),
         ),
+        Message(
+            "TW-PROOF-03",
+            "The proof misses open transactions",
+            "warning",
+            lines=("`brokers of WEST are older than Kafka N, so the proof misses transactions of other programs ...`",),
+            meaning=(
+                "The brokers of the target hide open transactions, or the transactional ids that a flow with "
+                "`exactly.once.source.support = enabled` needs. A foreign transaction that is open when the proof "
+                "begins, and is committed later, stays unseen. Later transactions are found."
+            ),
+            impact=UNAFFECTED,
+            mend="`twinlog verify` finds its records. Newer brokers end the warning.",
+        ),
     ),
 )
 

@@ -271,17 +271,29 @@ async def list_transactional_ids(client: ClusterClient, prefix: str) -> list[str
     if not client.supports(_LIST_TRANSACTIONS):
         return None
     wanted = re.compile(re.escape(prefix) + r"\d+")
-    found: set[str] = set()
+    return sorted({name for name, _ in await _list_transactions(client) if wanted.fullmatch(name)})
+
+
+async def find_transactional_ids(client: ClusterClient, producer_ids: Iterable[int]) -> dict[int, str] | None:
+    """The transactional ids of producers by their ids; the result and its gaps are as in `list_transactional_ids`."""
+    if not client.supports(_LIST_TRANSACTIONS):
+        return None
+    return {producer_id: name for name, producer_id in await _list_transactions(client, producer_ids)}
+
+
+async def _list_transactions(client: ClusterClient, producer_ids: Iterable[int] = ()) -> list[tuple[str, int]]:
+    """The transactional ids that brokers remember, each with its producer id; all of them without `producer_ids`."""
+    found: list[tuple[str, int]] = []
+    wanted = list(producer_ids)
     for node in await client.nodes():
-        request = ListTransactionsRequest(state_filters=[], producer_id_filters=[], max_version=0)
+        request = ListTransactionsRequest(state_filters=[], producer_id_filters=wanted, max_version=0)
         response = await client.send_request(request, node)
         if response.error_code != Code.NONE:
             raise ClusterError(
                 f"cluster {client.alias}: transactions cannot be listed yet: {error_codes.explain(response.error_code)}"
             )
-        ids = (state.transactional_id for state in response.transaction_states)
-        found.update(name for name in ids if wanted.fullmatch(name))
-    return sorted(found)
+        found += ((state.transactional_id, state.producer_id) for state in response.transaction_states)
+    return found
 
 
 async def hides_transactional_id(client: ClusterClient, transactional_id: str) -> bool:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Sequence
 
+from kafka.protocol.admin import DescribeProducersRequest, ListTransactionsRequest
+
 from twinlog.errors import ClusterError, RefusedError
 from twinlog.kafka.admin.cluster import ClusterAdmin, ClusterIdentity, Connect
 from twinlog.kafka.admin.topics import alter_command, describe_configs
@@ -48,6 +50,24 @@ def check_internal_topics(flow: FlowSettings, source: ClusterAdmin, target: Clus
             if topic.fatal:
                 raise RefusedError(text, message_id="TW-INTERNAL-01")
             log.warning("TW-INTERNAL-01: %s: %s", flow.name, text)
+
+
+def check_proof(flow: FlowSettings, target: ClusterAdmin) -> None:
+    """Warn of a proof that misses foreign transactions, because brokers tell too little about them (KIP-664).
+
+    Copiers that use transactions need the transactional ids of producers, which Kafka lists since 3.0.
+    """
+    if flow.transform is not None or not any(flow.proof.values):
+        return
+    needed, release = (DescribeProducersRequest, "2.8")
+    if flow.exactly_once == "enabled":
+        needed, release = (ListTransactionsRequest, "3.0")
+    if not target.client.supports(needed.API_KEY):
+        log.warning(
+            "TW-PROOF-03: %s: brokers of %s are older than Kafka %s, so the proof misses transactions of other "
+            "programs that are open when it begins and are committed later",
+            *(flow.name, target.alias, release),
+        )
 
 
 def common_broker(source: ClusterAdmin, target: ClusterAdmin) -> str | None:

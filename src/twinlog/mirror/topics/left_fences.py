@@ -1,4 +1,4 @@
-"""Finds the fences that killed processes of flows have left on a cluster: the groups of these processes are empty.
+"""Finds the fences that flows have left on a cluster: their processes were killed, and their groups are empty.
 
 The next process of a flow removes the fence of a killed process. Flows that left the file, and disabled flows that lack
 heartbeats, run in none.

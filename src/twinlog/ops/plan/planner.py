@@ -16,7 +16,13 @@ from twinlog.mirror.offsets.position_store import PositionStore
 from twinlog.mirror.offsets.positions import Position
 from twinlog.mirror.offsets.starts import NOTHING_STORED, StoredStarts
 from twinlog.mirror.topics.changes import TopicPair
-from twinlog.mirror.topics.checks import check_internal_topics, check_one_cluster, check_two_clusters, past_filter
+from twinlog.mirror.topics.checks import (
+    check_internal_topics,
+    check_one_cluster,
+    check_proof,
+    check_two_clusters,
+    past_filter,
+)
 from twinlog.mirror.topics.internal_topics import internal_topics
 from twinlog.mirror.topics.left_fences import REMOVE, LeftFences, owners_of
 from twinlog.mirror.topology.plugins import group_filter_of, topic_filter_of
@@ -122,6 +128,7 @@ class FlowPlanner:
             checks = (
                 partial(check_one_cluster, flow, self._source, self._target, self._connect),
                 partial(check_internal_topics, flow, self._source, self._target),
+                partial(check_proof, flow, self._target),
             )
             for check in checks:
                 findings.refused("cluster", check)

@@ -23,7 +23,7 @@ from twinlog.message_ids import told, with_event_id, with_id
 from twinlog.mirror.offsets.map_store import MapStore
 from twinlog.mirror.offsets.position_store import PositionStore
 from twinlog.mirror.offsets.translator import Translator
-from twinlog.mirror.topics.checks import check_internal_topics, check_one_cluster
+from twinlog.mirror.topics.checks import check_internal_topics, check_one_cluster, check_proof
 from twinlog.model.held import HeldPartition
 from twinlog.model.types import TopicPartition
 from twinlog.settings.flow import FlowSettings
@@ -397,6 +397,7 @@ class FlowRunner:
         self._topics.check_clusters()
         check_one_cluster(self.settings, self._source, self._target, self._connect)
         check_internal_topics(self.settings, self._source, self._target)
+        check_proof(self.settings, self._target)
 
     def _refresh(self) -> None:
         """Bring the remote topics up to date, and plan again if the partitions have changed."""

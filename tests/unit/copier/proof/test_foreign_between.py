@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from harness.virtual.log import VirtualLog
-from harness.virtual.requests import PRODUCE
+from harness.virtual.requests import DESCRIBE_PRODUCERS, LIST_TRANSACTIONS, PRODUCE
+from harness.virtual.transactions import Transaction
 from tests.unit.copier.copied import REMOTE, World, part
 from tests.unit.copier.proof.test_faults import FOUND_S, all_proven, frozen, proving, thawed
 from twinlog.copier.copier import Copier
@@ -185,6 +186,52 @@ def test_a_transaction_that_began_before_the_stored_position_is_found(commit: bo
         assert len(here.held) == commit
         if commit:
             assert f"at offset {first} it has a record of another program" in here.held[0].text
+
+
+@pytest.mark.parametrize("commit", [True, False])
+@pytest.mark.parametrize("owner", ["no id", "app-0", "own", "own aborted"])
+@pytest.mark.parametrize("drained", [False, True], ids=["after a crash", "between two leases"])
+def test_an_open_transaction_is_told_from_those_of_copiers_that_use_transactions(
+    drained: bool, owner: str, commit: bool
+) -> None:
+    """The marker of an earlier copier may be late: its transactional id tells whose transaction it is."""
+    with proving(difference_policy="hold", exactly_once="enabled") as (here, _):
+        here.target.hidden.clear()
+        first = stopped(here)
+        log = here.target.log(REMOTE)
+        begin_transaction(log)
+        name = {
+            "own": here.settings.transactional_id(17),
+            "own aborted": f"{here.settings.transactional_id(0)[:-1]}a-b",
+        }
+        if owner != "no id":
+            here.target.transactions.open[name.get(owner, owner)] = Transaction(STRANGER, 0)
+        here.feed([b"later"])
+        copier = here.begin(again(here, drained=drained))
+        here.until(lambda: b"later" in here.copied())
+        here.pass_by(FOUND_S)
+        assert copier.tally.differences == {}
+        log.mark(STRANGER, 0, commit=commit)
+        here.pass_by(2 * FOUND_S)
+        foreign = commit and owner in ("no id", "app-0")
+        assert copier.tally.differences == ({"foreign": 1} if foreign else {})
+        assert [one.reason for one in here.held] == ["difference"] * foreign
+        if foreign:
+            assert f"at offset {first} it has a record of another program" in here.held[0].text
+
+
+@pytest.mark.parametrize("hidden", [{DESCRIBE_PRODUCERS, LIST_TRANSACTIONS}, {LIST_TRANSACTIONS}])
+def test_old_brokers_tell_no_owners(hidden: set[int]) -> None:
+    with proving(difference_policy="hold", exactly_once="enabled") as (here, _):
+        here.target.hidden |= hidden
+        stopped(here)
+        begin_transaction(here.target.log(REMOTE))
+        here.feed([b"later"])
+        copier = here.begin(again(here, drained=False))
+        here.until(lambda: b"later" in here.copied())
+        here.target.log(REMOTE).mark(STRANGER, 0, commit=True)
+        here.pass_by(2 * FOUND_S)
+        assert copier.tally.differences == {}
 
 
 def test_the_look_ends_once_the_target_has_deleted_the_records(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
 
 from tests.unit.worker.topics.test_topic_conflicts import flow
-from twinlog.mirror.topics.checks import misread_topics
+from twinlog.mirror.topics.checks import check_proof, misread_topics
 from twinlog.mirror.topology.naming import DefaultReplicationPolicy
 from twinlog.mirror.topology.topology import topology_of
 from twinlog.model.types import Alias, TopicName
+from twinlog.settings.flow import ExactlyOnce
+from twinlog.settings.per_topic import PerTopic
 
 EAST, WEST, NORTH = Alias("east"), Alias("west"), Alias("north")
 
@@ -50,3 +56,25 @@ def test_topics_are_named_that_have_the_letter_of_the_target() -> None:
     lettered = replace(topology_of(flow("A", "B", "default")), policy=DefaultReplicationPolicy("", ""))
     topics = names("orders", "Books", "myBook", "clB", "Bcopied", "__consumer_Bs", "heartbeats")
     assert misread_topics(lettered, [Alias("A"), Alias("B")], topics, names("copied")) == (["Books", "myBook"], [])
+
+
+@pytest.mark.parametrize(
+    ("exactly_once", "known", "release"),
+    [
+        ("disabled", {}, "2.8"),
+        ("disabled", {61}, None),
+        ("enabled", {}, "3.0"),
+        ("enabled", {61}, "3.0"),
+        ("enabled", {61, 66}, None),
+    ],
+)
+def test_a_proof_names_transactions_that_old_brokers_keep_from_it(
+    exactly_once: ExactlyOnce, known: set[int], release: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    target: Any = SimpleNamespace(client=SimpleNamespace(supports=known.__contains__), alias="west")
+    unproved = replace(flow("east", "west"), exactly_once=exactly_once)
+    check_proof(unproved, target)
+    assert caplog.messages == []
+    check_proof(replace(unproved, proof=PerTopic(True)), target)
+    begin = f"TW-PROOF-03: east->west: brokers of west are older than Kafka {release}, so the proof misses"
+    assert [text.startswith(begin) for text in caplog.messages] == ([] if release is None else [True])
