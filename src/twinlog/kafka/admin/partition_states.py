@@ -41,6 +41,11 @@ class ProducerState(NamedTuple):
     last_append_ms: int
 
 
+def supports_producer_states(client: ClusterClient) -> bool:
+    """Whether the brokers list the producers of a partition: Kafka 2.8 and later (KIP-664)."""
+    return client.supports(DescribeProducersRequest.API_KEY)
+
+
 async def producer_states(
     client: ClusterClient, partitions: Collection[TopicPartition]
 ) -> tuple[dict[TopicPartition, list[ProducerState]], dict[TopicPartition, str]]:
@@ -51,7 +56,7 @@ async def producer_states(
     """
     found: dict[TopicPartition, list[ProducerState]] = {partition: [] for partition in partitions}
     errors: dict[TopicPartition, str] = {}
-    if not client.supports(DescribeProducersRequest.API_KEY):
+    if not supports_producer_states(client):
         return found, errors
     by_node: dict[int, dict[str, list[int]]] = {}
     for partition in partitions:

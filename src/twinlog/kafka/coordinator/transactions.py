@@ -262,13 +262,18 @@ def _code_of(response: Any) -> int:
     return next((code for code in codes if code in MOVED or code == Code.CONCURRENT_TRANSACTIONS), 0)
 
 
+def supports_transaction_lists(client: ClusterClient) -> bool:
+    """Whether the brokers list transactional ids: Kafka 3.0 and later (KIP-664)."""
+    return client.supports(_LIST_TRANSACTIONS)
+
+
 async def list_transactional_ids(client: ClusterClient, prefix: str) -> list[str] | None:
     """Transactional ids of the form prefix + number that the cluster remembers (KIP-664).
 
     None when its brokers are older than Kafka 3.0, which lack the request. The result omits ids that are hidden from
     the principal. Raises ClusterError while a coordinator is unable to answer.
     """
-    if not client.supports(_LIST_TRANSACTIONS):
+    if not supports_transaction_lists(client):
         return None
     wanted = re.compile(re.escape(prefix) + r"\d+")
     return sorted({name for name, _ in await _list_transactions(client) if wanted.fullmatch(name)})
@@ -276,7 +281,7 @@ async def list_transactional_ids(client: ClusterClient, prefix: str) -> list[str
 
 async def find_transactional_ids(client: ClusterClient, producer_ids: Iterable[int]) -> dict[int, str] | None:
     """The transactional ids of producers by their ids; the result and its gaps are as in `list_transactional_ids`."""
-    if not client.supports(_LIST_TRANSACTIONS):
+    if not supports_transaction_lists(client):
         return None
     return {producer_id: name for name, producer_id in await _list_transactions(client, producer_ids)}
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Sequence
 
-from kafka.protocol.admin import DescribeProducersRequest, ListTransactionsRequest
-
 from twinlog.errors import ClusterError, RefusedError
 from twinlog.kafka.admin.cluster import ClusterAdmin, ClusterIdentity, Connect
+from twinlog.kafka.admin.partition_states import supports_producer_states
 from twinlog.kafka.admin.topics import alter_command, describe_configs
+from twinlog.kafka.coordinator.transactions import supports_transaction_lists
 from twinlog.kafka.protocol import error_codes
 from twinlog.mirror.topics.internal_topics import internal_topics
 from twinlog.mirror.topology.topology import Topology, obstacle
@@ -59,10 +59,10 @@ def check_proof(flow: FlowSettings, target: ClusterAdmin) -> None:
     """
     if flow.transform is not None or not any(flow.proof.values):
         return
-    needed, release = (DescribeProducersRequest, "2.8")
+    enough, release = supports_producer_states, "2.8"
     if flow.exactly_once == "enabled":
-        needed, release = (ListTransactionsRequest, "3.0")
-    if not target.client.supports(needed.API_KEY):
+        enough, release = supports_transaction_lists, "3.0"
+    if not enough(target.client):
         log.warning(
             "TW-PROOF-03: %s: brokers of %s are older than Kafka %s, so the proof misses transactions of other "
             "programs that are open when it begins and are committed later",
