@@ -7,13 +7,12 @@ from dataclasses import replace
 
 from twinlog.batches.prepare import prepare as copy_as_it_is
 from twinlog.copier.partition.appends import PartitionAppends, PartitionServices
-from twinlog.copier.partition.batch_limit import BatchLimit, naming
+from twinlog.copier.partition.batch_limit import BatchLimit
 from twinlog.copier.partition.copied_records import CopiedRecords, MisplacedAppends
 from twinlog.copier.partition.copy_state import CopyState
+from twinlog.copier.partition.fetch_preparation import FetchPreparation
 from twinlog.copier.partition.life import (
     AbortTransaction,
-    AskLimit,
-    AwaitTransform,
     CheckSource,
     CopyAgain,
     FailPartition,
@@ -24,8 +23,6 @@ from twinlog.copier.partition.life import (
     PauseFetch,
 )
 from twinlog.copier.partition.source_log import (
-    MARKER_BACKOFF_S,
-    AwaitedMarkers,
     ReadAhead,
     SourcePosition,
     decide_fetch_error,
@@ -35,15 +32,11 @@ from twinlog.errors import (
     CorruptBatchError,
     DifferenceError,
     DivergedError,
-    EngineLostError,
     NotAcknowledgedError,
-    OffsetHoleError,
-    RecordTooLargeError,
     TwinlogError,
 )
 from twinlog.kafka.producer.append_queue import AppendQueue, ProducerIdentity
 from twinlog.kafka.producer.appends import Append, CopyRules, Prepare, PreparedFetch
-from twinlog.kafka.producer.proof import identify_append
 from twinlog.kafka.protocol.fetch import FetchPosition, PartitionResponse
 from twinlog.kafka.record.batch import read_last_batch, timestamp_at
 from twinlog.lease.messages import Grant
@@ -104,16 +97,13 @@ class PartitionCopy:
         self.read_ahead: ReadAhead = self.state.read_ahead
         self.copied: CopiedRecords = self.state.copied
         self.copied.set_proof(proof)
-        self._target = services.context.target
         self._source = services.context.source
         self._now = services.context.loop.clock.monotonic
-        self._prepare = prepare
+        self._copies_as_it_is = prepare is copy_as_it_is
         self._request_copier = request
-        self._awaited_markers = AwaitedMarkers()
-        self.awaits_marker = False
-        """Whether the next record waits for the end of another transaction of the source."""
         self._appends = PartitionAppends(self.state, identity, services, sequence=sequence, queue=queue)
         self.queue = self._appends.queue
+        self._preparation = FetchPreparation(self.state, self.queue, services.context, prepare)
         life.enter_phase(PartitionPhase.COPYING)
 
     # The position.
@@ -178,6 +168,11 @@ class PartitionCopy:
         The time is infinite if nothing waits.
         """
         return self._appends.waits_since
+
+    @property
+    def awaits_marker(self) -> bool:
+        """Whether the next record waits for the end of another transaction of the source."""
+        return self._preparation.awaits_marker
 
     @property
     def at_rest(self) -> bool:
@@ -330,7 +325,7 @@ class PartitionCopy:
         return self.read.next_fetch()
 
     def position_after(self, asked: FetchPosition, answer: PartitionResponse, read_ahead: int) -> FetchPosition | None:
-        if self._prepare is not copy_as_it_is or answer.error or answer.diverging_epoch >= 0:
+        if not self._copies_as_it_is or answer.error or answer.diverging_epoch >= 0:
             return None
         read = self.read
         if self.read_ahead.on_trial or (asked.offset, asked.topic_id) != (read.offset, read.topic_id):
@@ -356,7 +351,7 @@ class PartitionCopy:
         if self.trouble is not None and not self.trouble.startswith("target"):
             self.state.clear_trouble()
         read.record_fetch(fetched, read_committed=self.limit.rules.read_committed, now=self._now())
-        prepared = self._prepared(fetched) if fetched.records else None
+        prepared = self._preparation.prepare_answer(fetched) if fetched.records else None
         if prepared is None:
             if fetched.records and asked.offset == read.offset:
                 read.seek_offset(read.offset, timestamp_at(fetched.records, read.offset))
@@ -365,66 +360,6 @@ class PartitionCopy:
         read.skip_to(prepared.position, prepared.leader_epoch)
         self.copied.read(len(fetched.records), prepared.appends, prepared.roads)
         self._appends.append_fetch(begin, prepared)
-
-    def _prepared(self, fetched: PartitionResponse) -> PreparedFetch | None:
-        """The appends of an answer; None if the answer is read again later, or the partition failed."""
-        rules = self.limit.rules
-        # Few batches may be in flight together, and each costs the target's brokers, so each batch is built large when
-        # more records wait.
-        if self.queue.pending or len(fetched.records) > rules.merge_batch_bytes:
-            rules = rules.merging_all() if self._target.far else rules.joining()
-        if (most := self.read_ahead.next_records()) is not None:
-            rules = replace(rules, most_records=most)
-        try:
-            prepared = self._prepare(fetched.records, self.read.offset, rules, fetched.aborted)
-            if self.copied.proof is not None:
-                self._identify(prepared.appends)
-                self._check_built(prepared.appends, fetched)
-        except EngineLostError as error:
-            self.state.pause()
-            self.report_trouble(f"transform: {error}")
-            self._request_copier(self, AwaitTransform())
-            return None
-        except TwinlogError as error:
-            if isinstance(error, OffsetHoleError) and not self.queue.idle:
-                # The records before the hole are copied first.
-                self.read_ahead.back_off(self._now())
-            elif not isinstance(error, RecordTooLargeError) or not self._must_ask_limit():
-                self.fail_partition(naming(error, self.source, self.remote))
-            return None
-        if prepared.oversized and self._must_ask_limit():
-            return None
-        left_out = rules.keep_offsets and self._awaited_markers.leave_out(
-            prepared, fetched, self.read.offset, self.acknowledged.next_source
-        )
-        self.awaits_marker = left_out and not prepared.appends
-        if self.awaits_marker:
-            self.read_ahead.back_off(self._now(), MARKER_BACKOFF_S)
-            return None
-        return prepared
-
-    def _identify(self, appends: Sequence[Append]) -> None:
-        """Give appends their elements, by which the prover finds them in the remote log.
-
-        The prover reads committed records: markers and records of aborted transactions are out of the proof.
-        """
-        for append in appends:
-            if append.step is None:
-                append.element = identify_append(append.data)
-
-    def _check_built(self, appends: Sequence[Append], fetched: PartitionResponse) -> None:
-        """Compare built batches with the answer that they were built from. Raises DifferenceError."""
-        plain = [append for append in appends if append.step is None]
-        if all(type(append.data) is memoryview for append in plain):
-            return
-        from twinlog.copier.proof.link import require_equal  # noqa: PLC0415 - numpy
-
-        committed = self.limit.rules.read_committed
-        try:
-            require_equal(plain, fetched.records, fetched.aborted if committed else None)
-        except DifferenceError as error:
-            if not self.state.report_difference(error):
-                raise
 
     def free_memory(self, now: float) -> None:
         """Free memory for other partitions.
@@ -442,14 +377,6 @@ class PartitionCopy:
         """Continue with the current limit of the remote topic, None if the limit is unknown."""
         self.limit.set_topic_bytes(topic_bytes, self._now())
         self.resume()
-
-    def _must_ask_limit(self) -> bool:
-        """Whether the remote topic must be asked for its limit first; the last answer is then read again."""
-        if self.limit.sure(self._now()):
-            return False
-        self.state.pause()
-        self._request_copier(self, AskLimit())
-        return True
 
     def _not_fetched(self, fetched: PartitionResponse) -> None:
         decision = decide_fetch_error(fetched, self.source, self._source)

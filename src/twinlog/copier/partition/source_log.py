@@ -7,7 +7,6 @@ import uuid
 from twinlog.clock import LONG_AGO
 from twinlog.copier.partition.life import CheckSource, FailPartition, PauseFetch
 from twinlog.kafka.client import ClusterClient
-from twinlog.kafka.producer.appends import AbortedRecords, AbortMarker, PreparedFetch, SourceTransaction
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.protocol.fetch import FetchPosition, PartitionResponse
@@ -16,9 +15,6 @@ from twinlog.model.types import SourceOffset, TopicPartition
 
 BACKOFF_S = (2.0, 32.0)
 """How long a partition is not read after its memory was freed, at first and at most."""
-
-MARKER_BACKOFF_S = 0.1
-"""How long a partition waits at first for the marker of an aborted transaction."""
 
 TRIAL_RECORDS = 1 << 16
 """A trial ends at this number of records."""
@@ -162,76 +158,6 @@ class SourcePosition:
         """The source refused a fetch for now; returns the number of refusals in a row."""
         self.refusals += 1
         return self.refusals
-
-
-class AwaitedMarkers:
-    """The aborted transactions whose markers an open transaction of the source keeps from consumers.
-
-    The copy of an aborted transaction is open on the target from its first record up to its marker, and the target
-    aborts it by itself after a time. Consumers of committed records see no later record of the target meanwhile. So the
-    copy begins once its marker is readable; a transaction that is listed as aborted has its marker in the log. Inside
-    another aborted transaction, whose own marker follows, it begins at once.
-    """
-
-    __slots__ = ("_awaited", "_begun", "_markers")
-
-    def __init__(self) -> None:
-        self._awaited: tuple[SourceTransaction, int] | None = None
-        """The transaction to begin next, and the end of the log when it was first listed: its marker lies before this
-        offset."""
-        self._begun: dict[SourceTransaction, SourceOffset] = {}
-        """The transactions whose records were taken, each with its first taken offset."""
-        self._markers: dict[SourceTransaction, SourceOffset] = {}
-        """The offsets of the markers among them that were taken, until the target has them: dropped appends are read
-        again."""
-
-    def leave_out(
-        self, prepared: PreparedFetch, fetched: PartitionResponse, begin: SourceOffset, acknowledged: SourceOffset
-    ) -> bool:
-        """Leave the appends out from the first transaction on whose marker is not readable yet; returns whether any.
-
-        The answer was read from the offset `begin` on, and the target has the offsets before `acknowledged`.
-        """
-        still_open = self._open_at(begin, acknowledged)
-        marked = {append.step.transaction for append in prepared.appends if isinstance(append.step, AbortMarker)}
-        for number, append in enumerate(prepared.appends):
-            first = append.first_source_offset
-            match append.step:
-                case AbortMarker(transaction):
-                    still_open.discard(transaction)
-                    if transaction in self._begun:
-                        self._markers[transaction] = first
-                case AbortedRecords(transaction):
-                    begins = not still_open and transaction.begin >= first and transaction not in marked
-                    if begins and not self._is_marker_readable(transaction, fetched):
-                        prepared.position = first
-                        del prepared.appends[number:]
-                        return True
-                    still_open.add(transaction)
-                    self._begun.setdefault(transaction, first)
-        return False
-
-    def _open_at(self, begin: SourceOffset, acknowledged: SourceOffset) -> set[SourceTransaction]:
-        """The transactions that are open at offset `begin`; forgets what ended before `acknowledged`."""
-        for transaction, marker in list(self._markers.items()):
-            if marker < acknowledged:
-                del self._markers[transaction], self._begun[transaction]
-        return {
-            transaction
-            for transaction, first in self._begun.items()
-            if first < begin <= self._markers.get(transaction, begin)
-        }
-
-    def _is_marker_readable(self, transaction: SourceTransaction, fetched: PartitionResponse) -> bool:
-        readable_to = fetched.last_stable_offset
-        if readable_to >= fetched.high_watermark:
-            self._awaited = None
-            return True
-        if transaction in self._markers:
-            return readable_to > self._markers[transaction]
-        if self._awaited is None or self._awaited[0] != transaction:
-            self._awaited = transaction, fetched.high_watermark
-        return readable_to >= self._awaited[1]
 
 
 _OTHER_TOPIC = error_codes.OTHER_TOPIC | {Code.UNKNOWN_TOPIC_OR_PARTITION}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from twinlog.copier.partition.source_log import AwaitedMarkers
+from twinlog.copier.partition.fetch_preparation import AwaitedMarkers
 from twinlog.kafka.producer.appends import AbortedRecords, AbortMarker, Append, OffsetStep, PreparedFetch
 from twinlog.kafka.producer.appends import SourceTransaction as Transaction
 from twinlog.kafka.protocol.fetch import PartitionResponse
