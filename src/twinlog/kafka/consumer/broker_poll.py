@@ -103,29 +103,30 @@ class BrokerPoll:
         partitions that have another broker now: its poll may not know of the move yet.
         """
         changed, self.changed = self.changed | self.held_back, {}
+        cursors, node_of, node = self._cursors, self._nearest.node, self.node
         moved: list[TopicPartition] = []
         rebuild, self.rebuild = self.rebuild, False
         if rebuild:
             self.wanted.clear()
             self.held_back.clear()
-            changed = dict.fromkeys(self._cursors)
+            changed = dict.fromkeys(cursors)
             self._add_cursors()
         for partition in changed:
             if partition in later:
                 self.changed[partition] = None
                 continue
-            cursor = self._cursors.get(partition)
-            where = self._nearest.node(partition)
-            position = None if cursor is None or where != self.node else cursor.fetch_position(read_ahead)
-            if cursor is not None and where != self.node and not rebuild:
+            cursor, where = cursors.get(partition), node_of(partition)
+            position = None if cursor is None or where != node else cursor.fetch_position(read_ahead)
+            if cursor is not None and where != node and not rebuild:
                 # A rebuild concerns the polls of all brokers.
                 moved.append(partition)
             if position is None:
                 self.wanted.pop(partition, None)
             else:
                 self.wanted[partition] = self._at_leader(partition, position)
-            held_back = where == self.node and position is None and cursor is not None and cursor.held_back
-            self.hold_back(partition, held_back)
+            held_back = where == node and position is None and cursor is not None and cursor.held_back
+            if held_back != (partition in self.held_back):
+                self.hold_back(partition, held_back)
         return moved
 
     def _add_cursors(self) -> None:
