@@ -200,7 +200,12 @@ def report(
     connectors: ConnectorFiles = None,
     watch: Annotated[
         float,
-        typer.Option("--observe", min=0, metavar="SECONDS", help="Observe lag and processes for this time."),
+        typer.Option(
+            "--observe",
+            min=0,
+            metavar="SECONDS",
+            help="Observe lag and processes for this time, and up to 30 s longer if a process starts meanwhile.",
+        ),
     ] = 60.0,
     pid: Annotated[
         int | None,

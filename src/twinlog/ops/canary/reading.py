@@ -29,7 +29,7 @@ from twinlog.ops.canary.comparison import (
     Program,
 )
 from twinlog.ops.canary.process_tree import ProcessTree
-from twinlog.ops.canary.use_count import UseCount
+from twinlog.ops.canary.use_count import START_S, UseCount
 from twinlog.ops.groups.reader import GroupPartitionStatus, GroupsReader, followers
 from twinlog.ops.inventory import partitions_of
 from twinlog.ops.status.flow import FlowReader, FlowSnapshot
@@ -203,8 +203,12 @@ class CanaryReader:
         return total
 
     def _observe(self, count: UseCount) -> tuple[LagOverTime, LagOverTime]:
-        """The lag of both programs at each look; the first look is at once, the last after the whole time."""
+        """The lag of both programs at each look; the first look is at once, the last after the whole time.
+
+        A start that ends meanwhile has the time begin again, up to `START_S` later.
+        """
         compared, watch_s = self._compared, self._options.watch_s
+        most_s = watch_s + START_S if watch_s else 0.0
         looks: dict[Program, list[int | None]] = {MM2: [], TWINLOG: []}
         last: dict[Program, FlowSnapshot] = {}
         begun = self._clock.monotonic()
@@ -220,11 +224,12 @@ class CanaryReader:
                     seen = last[program] = reader.read()
                     looks[program].append(self._lag(seen))
                 passed = self._clock.monotonic() - begun
-                count.add_look(last, last=passed >= watch_s)
-                self._progress("both flows", "seconds watched", round(min(passed, watch_s)), max(1, round(watch_s)))
-                if passed >= watch_s:
+                left = min(count.left_s(watch_s), most_s - passed)
+                count.add_look(last, last=left <= 0)
+                self._progress("both flows", "seconds watched", round(max(0.0, watch_s - left)), max(1, round(watch_s)))
+                if left <= 0:
                     break
-                self._clock.sleep(min(LOOK_S, watch_s - passed))
+                self._clock.sleep(min(LOOK_S, count.left_s(watch_s), most_s - passed))
         mm2, own = (
             LagOverTime(program, _state(last[program]), tuple(looks[program]), last[program].lag_trouble)
             for program in (MM2, TWINLOG)

@@ -51,6 +51,10 @@ class UseCount:
             tree.begin_count()
         self._begun = self._clock.monotonic()
 
+    def left_s(self, wanted_s: float) -> float:
+        """How many of the wanted seconds are still to count, by the look before: all of them during a start."""
+        return wanted_s if self._starts else wanted_s - (self._clock.monotonic() - self._begun)
+
     def add_look(self, seen: Mapping[Program, FlowSnapshot], *, last: bool = False) -> None:
         """Read the processes; count again from this look on if all starts have ended since the look before.
 

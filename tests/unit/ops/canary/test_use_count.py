@@ -10,8 +10,11 @@ from typing import Any
 import pytest
 
 from harness.virtual.clock import VirtualClock
+from tests.unit.worker.test_driver_report import SETTINGS
+from twinlog.ops.canary import reading
 from twinlog.ops.canary.comparison import MM2, TWINLOG, Program, ProgramUse
 from twinlog.ops.canary.process_tree import ProcessTree
+from twinlog.ops.canary.reading import CanaryReader, CanaryReportOptions, ComparedFlows
 from twinlog.ops.canary.use_count import START_S, UseCount, start_of
 
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -102,3 +105,36 @@ def test_twinlog_starts_while_it_reports_nothing(tmp_path: Path, age_s: float, s
     here = Programs(tmp_path, age_s=age_s)
     seen: Any = SILENT
     assert start_of(TWINLOG, seen, here.trees[TWINLOG]) == start
+
+
+@pytest.mark.parametrize(
+    ("bridged_s", "observed_s", "counted_s"), [(0.0, 10.0, 10.0), (4.0, 15.0, 10.0), (33.0, 40.0, 5.0), (99.0, 40.0, 0)]
+)
+def test_the_whole_time_is_counted_after_a_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bridged_s: float, observed_s: float, counted_s: float
+) -> None:
+    """Spark starts for `bridged_s` seconds while ten seconds are observed."""
+    here = Programs(tmp_path)
+    begun = here.clock.now
+
+    class Reader:
+        def __enter__(self) -> Reader:
+            return self
+
+        def __exit__(self, *_: object) -> None: ...
+
+        def read(self) -> Any:
+            here.write()
+            own = BRIDGED if here.clock.now - begun < bridged_s else RUNS
+            return SimpleNamespace(
+                report=own.report, lag=None, lag_trouble=None, state=SimpleNamespace(word="running", detail="")
+            )
+
+    monkeypatch.setattr(reading, "FlowReader", lambda *_, **__: Reader())
+    compared = ComparedFlows(SETTINGS, (SETTINGS,), SETTINGS)
+    options = CanaryReportOptions(watch_s=10.0)
+    reader = CanaryReader(compared, options, lambda *_: [], clock=here.clock)
+    reader._observe(here.count)
+    assert here.clock.now - begun == observed_s
+    use = here.uses()[TWINLOG]
+    assert (0 if use.use is None else use.seconds) == counted_s
