@@ -208,10 +208,15 @@ class FlowAuditor:
 
     def _gaps(self, plan: VerifyPlan) -> PartResult:
         suspects = suspect_histories(plan)
-        logs = ask_twice(self._source, lambda: logs_of(self._source, [part.source for part in suspects]))
+        mapped_from = self._uncopied.mapped_from
+        # MirrorMaker 2 may have copied before twinlog took the partition over.
+        taken_over = [part for part in plan.parts if part not in suspects and part.source in mapped_from]
+        logs = ask_twice(
+            self._source, lambda: logs_of(self._source, [part.source for part in (*suspects, *taken_over)])
+        )
         # A log that is yet to get its first record lacks gaps and offset syncs.
         parts = [part for part in suspects if part.source not in logs or logs[part.source].end > 0]
-        findings = gap_findings(self._flow, parts, self._history, logs)
+        findings = gap_findings(self._flow, [*parts, *taken_over], self._history, logs, mapped_from)
         syncs = sum(1 for part in parts if self._history.anchors(part.source))
         scope = f"{counted(syncs, 'partition')} by offset syncs"
         lacking = len(parts) - syncs

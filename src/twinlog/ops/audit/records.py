@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 
 from twinlog.mirror.offsets.sync_history import SyncHistory
 from twinlog.model.amounts import counted
@@ -13,6 +14,8 @@ from twinlog.ops.inventory import LogOffsets
 from twinlog.ops.verify.model import PartitionToVerify, Verdict
 from twinlog.ops.verify.planner import VerifyPlan
 from twinlog.settings.flow import FlowSettings
+
+EMPTY: Mapping[TopicPartition, int] = MappingProxyType({})
 
 SHOWN = 20
 """The most places of a topic in a finding."""
@@ -83,8 +86,11 @@ def gap_findings(
     parts: Sequence[PartitionToVerify],
     history: SyncHistory,
     logs: Mapping[TopicPartition, LogOffsets],
+    mapped_from: Mapping[TopicPartition, int] = EMPTY,
 ) -> list[Finding]:
     """A finding for each topic whose source deleted records before the copy.
+
+    The exact map of a partition shows the holes from source offset `mapped_from` on.
 
     A place that the source still has is compared record by record instead. A single missing offset may be the marker of
     a transaction, and in a compacted topic each missing offset may be a hole: both are notes.
@@ -94,6 +100,8 @@ def gap_findings(
     for part in parts:
         log = logs.get(part.source)
         for jump in history.jumps(part.source):
+            if jump.after.source > mapped_from.get(part.source, jump.after.source):
+                continue
             if not jump.missing or log is None or jump.before.source + 1 >= log.start:
                 continue
             # The source still has the other offsets of the place, which are compared.

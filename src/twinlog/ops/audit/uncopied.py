@@ -61,7 +61,7 @@ class UncopiedRecords:
 
     The source deleted the records of `deleted` before their copy. `waiting` has the source offsets without a copy that
     the source still has, of each partition that has a leader. `passed` are the ranges that commands passed over, and
-    `left_out` are further deleted offsets without a copy, by the exact maps.
+    `left_out` are further deleted offsets without a copy, by the exact maps, which begin at `mapped_from`.
     """
 
     deleted: Mapping[TopicPartition, Gap] = field(default_factory=dict)
@@ -69,6 +69,7 @@ class UncopiedRecords:
     paused: frozenset[TopicPartition] = frozenset()
     passed: tuple[PassedRange, ...] = ()
     left_out: tuple[LeftOutOffsets, ...] = ()
+    mapped_from: Mapping[TopicPartition, int] = field(default_factory=dict)
 
     def offsets(self, partitions: Iterable[TopicPartition], topic: TopicName) -> int:
         """The deleted and the waiting offsets of the `partitions` of a topic."""
@@ -127,7 +128,10 @@ def read_uncopied(seen: FlowSnapshot, source: ClusterAdmin, target: ClusterAdmin
         if remotes[part] in there
         for row in _rows_of(part, holes, there[remotes[part]].start, everything=part.topic in unclear)
     ]
-    return UncopiedRecords(deleted, waiting, paused, passed, tuple(rows))
+    with maps.lock:
+        known = {part: exact for part in positions if (exact := maps.maps.map(part)) is not None}
+        mapped_from = {part: exact.points(0, 1)[0].source for part, exact in known.items()}
+    return UncopiedRecords(deleted, waiting, paused, passed, tuple(rows), mapped_from)
 
 
 def _read_left_out(

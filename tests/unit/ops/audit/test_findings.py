@@ -237,6 +237,14 @@ def test_gaps_are_proven_only_where_the_source_has_deleted_the_records(
     assert all(lost in one.text for one in found if one.kind == "gap"), found
 
 
+@pytest.mark.parametrize(("mapped_from", "count"), [(131, 30), (130, 30), (129, 0)])
+def test_offset_syncs_prove_gaps_before_the_exact_map_of_a_partition(mapped_from: int, count: int) -> None:
+    part = PartitionToVerify("a->b", PART, PART)
+    known, logs = history(PART, (99, 99), (130, 100)), {PART: LogOffsets(500, 1_000)}
+    found = gap_findings(SETTINGS, [part], known, logs, {PART: mapped_from})
+    assert sum(one.count for one in found) == count
+
+
 # Topics, settings, keys.
 
 

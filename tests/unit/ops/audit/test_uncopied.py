@@ -19,6 +19,7 @@ from twinlog.kafka.record.stamp import stamp
 from twinlog.mirror.offsets.exact_map import Point
 from twinlog.mirror.offsets.positions import Position, encode_position
 from twinlog.mirror.offsets.segments import Segment
+from twinlog.mirror.offsets.syncs import OffsetSync
 from twinlog.model.held import HeldPartition
 from twinlog.model.types import Alias, SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.ops.audit.auditor import FlowAuditor
@@ -124,9 +125,15 @@ class TwinlogFlow:
         move = PartitionMove(part, before, after, changes=True, passed=after - before)
         self.journal.end(self.journal.record_moves(asked, [move]), CommandState.APPLIED, "host-1")
 
-    def store_map(self, part: TopicPartition, next_source: int, *points: Point) -> None:
+    def sync(self, sync: OffsetSync) -> None:
+        """Write an offset sync, as MirrorMaker 2 does."""
+        batch = encode_batch([(0, record_body(sync.key, sync.value))])
+        stamp(batch, -1, -1, -1)
+        self.source.log(self.flow.offset_syncs_topic).append(bytes(batch))
+
+    def store_map(self, part: TopicPartition, next_source: int, *points: Point, complete: bool = True) -> None:
         """Store the exact map of a partition whose `COPIED` copies end at source offset `next_source`."""
-        segment = Segment(part, 0, complete=True, points=points)
+        segment = Segment(part, 0, complete=complete, points=points)
         self._append("mm2-twinlog-offsets.s.internal", record_body(segment.key, segment.value))
         self._store(part, next_source)
 
@@ -288,6 +295,23 @@ def test_deleted_offsets_that_an_exact_map_leaves_out_are_notes_as_long_as_the_c
 
     here.target.log("s.orders", 0).delete_before(5)
     assert [one.lines for one in of(here.audit(), "passed-over")] == [(by_command,)], "its neighbours are gone"
+
+
+def test_a_gap_of_mirror_maker_stays_a_finding_after_the_take_over(here: TwinlogFlow) -> None:
+    here.report()
+    here.source.create(here.flow.offset_syncs_topic)
+    for source, target in ((0, 0), (6, 2), (7, 3)):
+        sync = OffsetSync(ORDERS[0].topic, 0, SourceOffset(source), TargetOffset(target))
+        here.sync(sync)
+    here.write(ORDERS[0], 4)
+    here.store_map(ORDERS[0], 14, Point(SourceOffset(7), TargetOffset(3)), complete=False)
+    here.source.log("orders", 0).delete_before(9)
+    (gap,) = of(here.audit(), "gap")
+    assert (gap.severity, gap.count, gap.lines) == (
+        Severity.CRITICAL,
+        4,
+        ("orders-0: 4 offsets between 0 and 6",),
+    )
 
 
 def test_each_left_out_offset_is_unclear_where_the_flow_or_the_topic_leaves_out_records(here: TwinlogFlow) -> None:
