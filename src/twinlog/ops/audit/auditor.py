@@ -210,7 +210,8 @@ class FlowAuditor:
         suspects = suspect_histories(plan)
         mapped_from = self._uncopied.mapped_from
         # MirrorMaker 2 may have copied before twinlog took the partition over.
-        taken_over = [part for part in plan.parts if part not in suspects and part.source in mapped_from]
+        mapped = mapped_from.keys() - {part.source for part in suspects}
+        taken_over = [part for part in plan.parts if part.source in mapped]
         logs = ask_twice(
             self._source, lambda: logs_of(self._source, [part.source for part in (*suspects, *taken_over)])
         )
