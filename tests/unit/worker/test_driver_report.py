@@ -398,8 +398,10 @@ def test_a_topic_that_is_missing_for_long_is_tried_less_often() -> None:
 def test_the_progress_with_groups_counts_the_unsafe_groups() -> None:
     so_far = FollowedSoFar(replace(SETTINGS, sync_group_offsets_interval_s=1.0))
     writer, job = SimpleNamespace(followed=("bank", "shop", "store")), SimpleNamespace(succeeded_ms=900, trouble=None)
-    unsafe = SimpleNamespace(inexact=frozenset({"bank", "store"}), ahead=frozenset({"store"}))
+    unsafe = SimpleNamespace(
+        inexact=frozenset({"bank", "store"}), ahead=frozenset({"store"}), before_start=frozenset({"bank"})
+    )
     so_far.set_jobs(cast(Any, writer), (cast(Any, job), cast(Any, job)), cast(Any, unsafe))
     groups = so_far.progress()
     assert groups is not None
-    assert (groups.followed, groups.inexact, groups.ahead) == (3, 2, 1)
+    assert (groups.followed, groups.inexact, groups.ahead, groups.before_start) == (3, 2, 1, 1)

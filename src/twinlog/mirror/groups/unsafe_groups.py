@@ -2,7 +2,8 @@
 
 The writer of checkpoints and the commits on the target see doubtful positions: an offset lacks an exact translation,
 or the target is further. The journals of switchovers, and all offset syncs and checkpoints, resolve a part of these
-doubts. While there is no doubt, no topic is read.
+doubts. While there is no doubt, no topic is read. Of all positions the first offsets of the target's logs are asked
+for: a consumer before the first record begins by auto.offset.reset.
 """
 
 from __future__ import annotations
@@ -79,6 +80,9 @@ class UnsafeGroups:
         self._prover_since = self._forget_at = LONG_AGO
         self._proven: dict[Doubt, GroupPlace] = {}
         self._admin = GroupAdmin(target.client)
+        self._ask_starts_at = LONG_AGO
+        self.before_start: frozenset[GroupId] = frozenset()
+        """The groups that would continue before the first record of the target, at the last complete look."""
         self._looked_at: frozenset[Doubt] = frozenset()
         self._look_again_at = LONG_AGO
         self._resolved: frozenset[tuple[GroupId, TopicPartition]] = frozenset()
@@ -130,6 +134,7 @@ class UnsafeGroups:
 
     def resolve_doubts(self) -> None:
         """Look again at new doubts, and at known doubts after `SAME_S`; nothing is written."""
+        self._look_at_starts()
         doubts = frozenset(self._inexact()).union(self._ahead())
         now = self._target.clock.monotonic()
         if not doubts:
@@ -146,6 +151,42 @@ class UnsafeGroups:
         else:
             self._looked_at, self._look_again_at = doubts, now + SAME_S
         self._unresolved = frozenset((doubt.group, doubt.where) for doubt in doubts) - self._resolved
+
+    def _look_at_starts(self) -> None:
+        """Look after `SAME_S` for groups whose position the target has deleted."""
+        now = self._target.clock.monotonic()
+        if now < self._ask_starts_at:
+            return
+        self._ask_starts_at = now + SAME_S
+        try:
+            self.before_start = self._find_before_start()
+        except ClusterError as error:
+            log.debug("%s: which positions the target has deleted is unknown: %s", self._name, error)
+
+    def _find_before_start(self) -> frozenset[GroupId]:
+        positions = {
+            group: offsets for group, offsets in self._writer.positions().items() if not self._has_moved(group)
+        }
+        starts = self._target.offsets({where for offsets in positions.values() for where in offsets}, latest=False)
+        low = {
+            group: {where: one for where, one in offsets.items() if one.offset < starts.get(where, 0)}
+            for group, offsets in positions.items()
+        }
+        low = {group: offsets for group, offsets in low.items() if offsets}
+        if not low:
+            return frozenset()
+        moves = self._moves.read()
+        present, _ = self._target.call(self._admin.offsets, sorted(low))
+        found = set()
+        for group, offsets in low.items():
+            there = present.get(group, {}) if self._syncing is not None else {**offsets, **present.get(group, {})}
+            for where in offsets:
+                if where not in there or there[where].offset >= starts[where]:
+                    continue
+                move = moves.get((group, where))
+                if move is None or move.released or there[where].offset < move.target:
+                    found.add(group)
+        return frozenset(found)
 
     def _resolve(
         self, doubts: Collection[Doubt]

@@ -186,6 +186,7 @@ def _groups(facts: FlowStatusFacts) -> str | None:
     followed = "not looked at yet" if groups.followed is None else f"{groups.followed} followed"
     inexact = f", {groups.inexact} with offsets that lack an exact translation" if groups.inexact else ""
     inexact += f", {groups.ahead} ahead of their translation on the target" if groups.ahead else ""
+    inexact += f", {groups.before_start} before the first record of the target" if groups.before_start else ""
     checkpoints = f"; checkpoints {_since(facts, groups.checkpoints_ms)}"
     sync = f", committed on the target {_since(facts, groups.sync_ms)}" if groups.syncs else ", not committed there"
     trouble = f"; {groups.trouble}" if groups.trouble else ""

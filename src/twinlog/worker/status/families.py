@@ -74,7 +74,7 @@ def seconds_to_safe_failover(report: DriverReport) -> float:
         return nan
     if groups.syncs and _overdue(groups.sync_ms, groups.sync_every_s, report.at_ms):
         return nan
-    if groups.trouble is not None or groups.inexact or groups.ahead:
+    if groups.trouble is not None or groups.inexact or groups.ahead or groups.before_start:
         return inf
     return left_s
 

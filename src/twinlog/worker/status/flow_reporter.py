@@ -119,6 +119,7 @@ class FollowedSoFar:
             followed=None if writer.followed is None else len(writer.followed),
             inexact=len(unsafe.inexact),
             ahead=len(unsafe.ahead),
+            before_start=len(unsafe.before_start),
             checkpoints_ms=checkpoints.succeeded_ms,
             sync_ms=None if sync is None else sync.succeeded_ms,
             trouble=checkpoints.trouble or (None if sync is None else sync.trouble),

@@ -42,6 +42,7 @@ class Scene:
             inexact={SHOP: {HERE: SourceOffset(170)}},
             active_on_source=frozenset(),
             committed=lambda group: {HERE: CommittedOffset(170)},
+            positions=lambda: {SHOP: {THERE: CommittedOffset(165)}},
             last_checkpoints=lambda group: (),
         )
         self.syncing = SimpleNamespace(active=frozenset(), ahead={})
@@ -53,7 +54,13 @@ class Scene:
             copied_up_to=lambda: {HERE: SourceOffset(500)},
             translate_offset=lambda where, offset: TranslatedGroupOffset(THERE, TargetOffset(165), self.exact),
         )
-        cluster: Any = SimpleNamespace(client=None, call=lambda step, *args: step(*args), clock=self.clock)
+        self.start = 0
+        cluster: Any = SimpleNamespace(
+            client=None,
+            call=lambda step, *args: step(*args),
+            clock=self.clock,
+            offsets=lambda partitions, latest: dict.fromkeys(partitions, self.start),
+        )
         monkeypatch.setattr(unsafe_groups, "GroupPlaceProver", self._new_prover)
         monkeypatch.setattr(unsafe_groups, "GroupMovesReader", lambda *args, **kw: SimpleNamespace(read=self._read))
         returns = SimpleNamespace(read=lambda: self.returns, mark_ended=lambda moves: moves)
@@ -161,6 +168,29 @@ def test_a_group_after_a_proven_place_is_ahead_and_has_an_exact_translation(scen
     scene.proven = None
     scene.commit(172)
     assert scene.look() == ({SHOP}, set())
+
+
+def test_a_group_before_the_first_record_of_the_target_is_unsafe_until_it_moves(scene: Scene) -> None:
+    scene.writer.inexact = {}
+    scene.start = 165
+    scene.look()
+    assert not scene.unsafe.before_start
+    scene.start = 166
+    scene.look()
+    assert scene.unsafe.before_start == {SHOP}
+    scene.present[SHOP] = {THERE: CommittedOffset(166)}
+    scene.look()
+    assert not scene.unsafe.before_start, "it continues at the first record"
+    scene.present[SHOP] = {THERE: CommittedOffset(165)}
+    scene.moves[SHOP, THERE] = move(170, 165)
+    scene.look()
+    assert not scene.unsafe.before_start, "a switchover moved it"
+    scene.moves.clear()
+    scene.look()
+    assert scene.unsafe.before_start == {SHOP}
+    scene.syncing.active = frozenset({SHOP})
+    scene.look()
+    assert not scene.unsafe.before_start, "it has members on the target alone"
 
 
 def test_offset_syncs_are_read_once_for_an_offset_and_forgotten_while_unused(scene: Scene) -> None:

@@ -65,6 +65,8 @@ def test_a_running_flow_is_shown_with_its_figures_and_their_ages() -> None:
         "groups      12 followed, 1 with offsets that lack an exact translation; checkpoints 1 s ago, committed on "
         "the target 4 s ago"
     )
+    unsafe = replace(REPORTED, groups=GroupsProgress(12, before_start=1))
+    assert "12 followed, 1 before the first record of the target; checkpoints" in line(seen(unsafe), "groups")
     assert line(seen(), "last error") == "last error  gap: lost (3 min ago)"
     over = seen(replace(REPORTED, last_error_over_ms=NOW))
     assert re.fullmatch(r"last error  gap: lost \(3 min ago, over since [-\d]+ [:\d]+\)", line(over, "last error"))
