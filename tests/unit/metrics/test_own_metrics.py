@@ -331,6 +331,7 @@ RARELY = replace(GROUPS, checkpoints_every_s=60.0, sync_every_s=300.0)
         (replace(REPORT, groups=replace(GROUPS, inexact=1)), inf),
         (replace(REPORT, groups=replace(GROUPS, ahead=1)), inf),
         (replace(REPORT, groups=replace(GROUPS, before_start=1)), inf),
+        (replace(REPORT, groups=replace(GROUPS, before_start=None)), nan),
         (replace(REPORT, groups=replace(GROUPS, trouble="refused")), inf),
         (replace(REPORT, groups=replace(GROUPS, checkpoints_ms=None)), nan),
         (replace(REPORT, groups=replace(GROUPS, checkpoints_ms=REPORT.at_ms - 60_000)), nan),

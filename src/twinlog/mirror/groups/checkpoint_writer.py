@@ -12,6 +12,7 @@ import logging
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import cache
 from math import inf
 
 from twinlog.clock import LONG_AGO
@@ -22,7 +23,7 @@ from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.record.last_records import KeptRecord, LastRecords
 from twinlog.kafka.record.records import Record
 from twinlog.kafka.retry import GrowingRest
-from twinlog.mirror.groups.followed_groups import FollowedGroups
+from twinlog.mirror.groups.followed_groups import FollowedGroups, accepted_offsets
 from twinlog.mirror.groups.group_offsets import GroupOffsetTranslator
 from twinlog.mirror.records import Checkpoint, decode_checkpoint
 from twinlog.mirror.topics.internal_topics import CompactedTopic, checkpoints
@@ -200,6 +201,17 @@ class CheckpointWriter:
     def committed(self, group: GroupId) -> GroupOffsets:
         """Return a group's committed offsets on the source at the last look; any thread may call this method."""
         return self._seen.get(group, {})
+
+    def left_to_switchover(self) -> dict[GroupId, GroupOffsets]:
+        """Return the offsets that groups have committed in copies from the target which the topic filter rejects.
+
+        They are of the last look, and get no checkpoint. Any thread may call this method. Raises ClusterError.
+        """
+        leaves = cache(self._translator.left_to_switchover)
+        found = {
+            group: accepted_offsets(offsets, leaves) for group, offsets in self._groups.offsets_everywhere().items()
+        }
+        return {group: offsets for group, offsets in found.items() if offsets}
 
     def last_checkpoints(self, group: GroupId) -> Collection[Checkpoint]:
         """Return the last checkpoints of a group in the topic; any thread may call this method."""

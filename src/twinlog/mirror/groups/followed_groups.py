@@ -107,6 +107,10 @@ class FollowedGroups:
         """The groups that have still to commit, with the moment of each group's discovery (monotonic seconds)."""
         return self._empty
 
+    def offsets_everywhere(self) -> dict[GroupId, GroupOffsets]:
+        """Return the committed offsets of the filter's groups in all topics at the last look; for any thread."""
+        return self._raw.copy()
+
     def find_new_groups(self) -> list[GroupId]:
         """Look for new groups, with a request to each broker; returns the new groups. Raises ClusterError."""
         before = set(self._groups)

@@ -275,14 +275,21 @@ def _outside_the_log(facts: MoveFacts, resumes: TargetOffset) -> Reason | None:
     """Return the reason if the target's log lacks the offset: a consumer there follows its auto.offset.reset."""
     if not facts.target_leader:
         return Reason(Obstacle.TARGET_SILENT, f"{facts.remote} is not on the target, or has no leader there")
-    if facts.target_start is not None and resumes < facts.target_start:
-        deleted = counted(facts.target_start - resumes, "record")
-        text = f"on the target the group continues at {resumes}, and the log begins at {facts.target_start}: {deleted} "
-        return Reason(Obstacle.BEFORE_START, text + "before are deleted there, and auto.offset.reset may skip the rest")
+    if (deleted := _before_the_log(facts, resumes)) is not None:
+        return deleted
     if facts.target_end is not None and resumes > facts.target_end:
         text = f"on the target the group continues at {resumes}, and the log ends at {facts.target_end}: it lost "
         return Reason(Obstacle.BEYOND_END, text + "records, or the topic was recreated")
     return None
+
+
+def _before_the_log(facts: MoveFacts, resumes: TargetOffset) -> Reason | None:
+    """Return the reason if the target has deleted the records after the offset."""
+    if not facts.target_leader or facts.target_start is None or resumes >= facts.target_start:
+        return None
+    deleted = counted(facts.target_start - resumes, "record")
+    text = f"on the target the group continues at {resumes}, and the log begins at {facts.target_start}: {deleted} "
+    return Reason(Obstacle.BEFORE_START, text + "before are deleted there, and auto.offset.reset may skip the rest")
 
 
 def _begins_by_reset(
@@ -318,6 +325,12 @@ def _late(facts: MoveFacts, resumes: TargetOffset, true: TargetOffset, repeats: 
 def _without_source(facts: MoveFacts) -> MoveVerdict:
     """Return the verdict from the target's facts alone: the source is silent about the group's offset."""
     where, checkpoint = facts.resumes, facts.checkpoint_target
+    deleted = None if where is None else _before_the_log(facts, where)
+    if deleted is not None:
+        text = "the source is silent about the committed offset of the group"
+        skips = distance(where, facts.target_end)
+        repeats = distance(facts.target_start, facts.target_end)
+        return MoveVerdict((deleted, Reason(Obstacle.SOURCE_SILENT, text)), repeats, skips, repeats_exact=False)
     if where is not None and facts.left_to_switchover:
         left = _left_on_target(facts)
         most = "" if left is None else f", up to {counted(left, 'record')}"

@@ -2,8 +2,7 @@
 
 The writer of checkpoints and the commits on the target see doubtful positions: an offset lacks an exact translation,
 or the target is further. The journals of switchovers, and all offset syncs and checkpoints, resolve a part of these
-doubts. While there is no doubt, no topic is read. Of all positions the first offsets of the target's logs are asked
-for: a consumer before the first record begins by auto.offset.reset.
+doubts. While there is no doubt, no topic is read. A position that the target has deleted is a doubt, too.
 """
 
 from __future__ import annotations
@@ -19,12 +18,13 @@ from twinlog.errors import ClusterError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.admin.groups import GroupAdmin
 from twinlog.mirror.groups.checkpoint_writer import CheckpointWriter
+from twinlog.mirror.groups.deleted_positions import DeletedPositionsFinder
 from twinlog.mirror.groups.group_moves import GroupMoves, GroupMovesReader, GroupReturnsReader
 from twinlog.mirror.groups.group_offsets import GroupOffsetTranslator
 from twinlog.mirror.groups.group_places import GroupPlace, GroupPlaceProver, translated_place
 from twinlog.mirror.groups.group_sync import GroupSync
 from twinlog.mirror.groups.move_facts import MoveFacts
-from twinlog.mirror.groups.safe_move import Obstacle, judge
+from twinlog.mirror.groups.safe_move import MoveVerdict, Obstacle, judge
 from twinlog.mirror.topology.plugins import group_filter_of
 from twinlog.model.groups import CommittedOffset, GroupOffsets
 from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicPartition
@@ -48,6 +48,18 @@ class Doubt(NamedTuple):
     group: GroupId
     where: TopicPartition
     offset: SourceOffset
+
+
+class _Resolved(NamedTuple):
+    """Judged doubts, by group and source partition.
+
+    A failover leaves the position `right`, or the group has moved. An `exact` place is one that the group has passed on
+    the target. `moved_on` are all positions but those before the first record of the target.
+    """
+
+    right: frozenset[tuple[GroupId, TopicPartition]]
+    exact: frozenset[tuple[GroupId, TopicPartition]]
+    moved_on: frozenset[tuple[GroupId, TopicPartition]]
 
 
 class UnsafeGroups:
@@ -80,9 +92,12 @@ class UnsafeGroups:
         self._prover_since = self._forget_at = LONG_AGO
         self._proven: dict[Doubt, GroupPlace] = {}
         self._admin = GroupAdmin(target.client)
-        self._ask_starts_at = LONG_AGO
-        self.before_start: frozenset[GroupId] = frozenset()
-        """The groups that would continue before the first record of the target, at the last complete look."""
+        self._finder = DeletedPositionsFinder(target, translator, writer, syncs=syncing is not None)
+        self._deleted: frozenset[Doubt] = frozenset()
+        """The positions before the first record of the target, of moved groups, too."""
+        self._moved_on: frozenset[tuple[GroupId, TopicPartition]] = frozenset()
+        """The deleted positions of the last complete look whose groups have moved."""
+        self._before_start: frozenset[GroupId] = frozenset()
         self._looked_at: frozenset[Doubt] = frozenset()
         self._look_again_at = LONG_AGO
         self._resolved: frozenset[tuple[GroupId, TopicPartition]] = frozenset()
@@ -104,6 +119,14 @@ class UnsafeGroups:
         exact = self._exactly_ahead
         proven = [doubt for doubt in self._inexact() if (doubt.group, doubt.where) in exact]
         return self._groups_of([*self._ahead(), *proven])
+
+    @property
+    def before_start(self) -> frozenset[GroupId] | None:
+        """The groups that would begin on the target by auto.offset.reset: their position there is deleted.
+
+        None before the first look, and while the target has been silent for long.
+        """
+        return self._before_start if self._finder.known else None
 
     def _groups_of(self, doubts: Collection[Doubt]) -> frozenset[GroupId]:
         unresolved = self._unresolved
@@ -134,78 +157,61 @@ class UnsafeGroups:
 
     def resolve_doubts(self) -> None:
         """Look again at new doubts, and at known doubts after `SAME_S`; nothing is written."""
-        self._look_at_starts()
-        doubts = frozenset(self._inexact()).union(self._ahead())
+        self._finder.find_positions()
+        deleted = self._finder.found.committed.items()
+        self._deleted = frozenset(Doubt(group, where, one) for (group, where), one in deleted)
+        doubts = self._deleted.union(self._inexact(), self._ahead())
         now = self._target.clock.monotonic()
         if not doubts:
             self._looked_at, self._resolved, self._unresolved = doubts, frozenset(), frozenset()
-            self._exactly_ahead = frozenset()
+            self._exactly_ahead = self._moved_on = frozenset()
+            self._before_start = frozenset()
             self._prover, self._proven = None, {}
             return
         if doubts == self._looked_at and now < self._look_again_at:
             return
         try:
-            self._resolved, self._exactly_ahead = self._resolve(doubts)
+            self._resolved, self._exactly_ahead, self._moved_on = self._resolve(doubts)
         except ClusterError as error:
             log.debug("%s: which groups have moved is unknown: %s", self._name, error)
         else:
             self._looked_at, self._look_again_at = doubts, now + SAME_S
         self._unresolved = frozenset((doubt.group, doubt.where) for doubt in doubts) - self._resolved
+        needed = {(doubt.group, doubt.where) for doubt in self._deleted} - self._moved_on
+        self._before_start = frozenset(group for group, _ in needed)
 
-    def _look_at_starts(self) -> None:
-        """Look after `SAME_S` for groups whose position the target has deleted."""
-        now = self._target.clock.monotonic()
-        if now < self._ask_starts_at:
-            return
-        self._ask_starts_at = now + SAME_S
-        try:
-            self.before_start = self._find_before_start()
-        except ClusterError as error:
-            log.debug("%s: which positions the target has deleted is unknown: %s", self._name, error)
-
-    def _find_before_start(self) -> frozenset[GroupId]:
-        positions = {
-            group: offsets for group, offsets in self._writer.positions().items() if not self._has_moved(group)
-        }
-        starts = self._target.offsets({where for offsets in positions.values() for where in offsets}, latest=False)
-        low = {
-            group: {where: one for where, one in offsets.items() if one.offset < starts.get(where, 0)}
-            for group, offsets in positions.items()
-        }
-        low = {group: offsets for group, offsets in low.items() if offsets}
-        if not low:
-            return frozenset()
-        moves = self._moves.read()
-        present, _ = self._target.call(self._admin.offsets, sorted(low))
-        found = set()
-        for group, offsets in low.items():
-            there = present.get(group, {}) if self._syncing is not None else {**offsets, **present.get(group, {})}
-            for where in offsets:
-                if where not in there or there[where].offset >= starts[where]:
-                    continue
-                move = moves.get((group, where))
-                if move is None or move.released or there[where].offset < move.target:
-                    found.add(group)
-        return frozenset(found)
-
-    def _resolve(
-        self, doubts: Collection[Doubt]
-    ) -> tuple[frozenset[tuple[GroupId, TopicPartition]], frozenset[tuple[GroupId, TopicPartition]]]:
-        """The doubts about positions that a failover leaves right, and about moved groups; then the doubts with an
-        exact place, which the group has passed on the target."""
+    def _resolve(self, doubts: Collection[Doubt]) -> _Resolved:
+        """Judge all doubts. Raises ClusterError."""
+        deleted = self._deleted
+        if deleted:
+            # Translations of positions that are left to a switchover are read here alone.
+            self._translator.refresh_back({doubt.where.topic for doubt in deleted})
         moves, returns = self._moves.read(), self._returns.read()
         moves = self._returns.mark_ended(moves)
         places = self._places(doubts)
         present, _ = self._target.call(self._admin.offsets, sorted({doubt.group for doubt in doubts}))
-        right, exact = set(), set()
+        active = self._active_on_target()
+        right, exact, moved_on = set(), set(), set()
         for doubt in doubts:
-            if doubt not in places or doubt.group not in present:
+            if doubt not in places or (doubt.group not in present and doubt not in deleted):
                 continue
-            if self._is_right(doubt, places[doubt], present[doubt.group], moves, returns):
-                right.add((doubt.group, doubt.where))
-            elif places[doubt].exact:
-                exact.add((doubt.group, doubt.where))
-        return frozenset(right), frozenset(exact)
+            place, key = places[doubt], (doubt.group, doubt.where)
+            verdict = self._judge(doubt, place, present.get(doubt.group, {}), moves, returns, active)
+            obstacles = {reason.obstacle for reason in verdict.reasons}
+            if not obstacles or (place.exact and Obstacle.TARGET_AHEAD not in obstacles):
+                right.add(key)
+            elif place.exact:
+                exact.add(key)
+            if Obstacle.BEFORE_START not in obstacles:
+                moved_on.add(key)
+        return _Resolved(frozenset(right), frozenset(exact), frozenset(moved_on))
+
+    def _active_on_target(self) -> frozenset[GroupId]:
+        """The consumer groups that have members on the target; commits there look only at translated groups."""
+        if self._deleted:
+            groups = self._target.call(self._admin.listed)
+            return frozenset(name for name, group in groups.items() if group.commits and not group.empty)
+        return frozenset() if self._syncing is None else self._syncing.active
 
     def _places(self, doubts: Collection[Doubt]) -> dict[Doubt, GroupPlace]:
         found = {
@@ -242,13 +248,19 @@ class UnsafeGroups:
         proven = self._prover.prove(by_partition, committed, {}, checkpoints)
         return {doubt: proven.get((doubt.group, doubt.where), place) for doubt, place in places.items()}
 
-    def _is_right(
-        self, doubt: Doubt, place: GroupPlace, present: GroupOffsets, moves: GroupMoves, returns: GroupMoves
-    ) -> bool:
+    def _judge(
+        self,
+        doubt: Doubt,
+        place: GroupPlace,
+        present: GroupOffsets,
+        moves: GroupMoves,
+        returns: GroupMoves,
+        active: Collection[GroupId],
+    ) -> MoveVerdict:
         key = doubt.group, place.partition
         stands = present.get(place.partition)
         known = None if place.offset is None else TargetOffset(place.offset)
-        verdict = judge(
+        return judge(
             MoveFacts(
                 group=doubt.group,
                 source=doubt.where,
@@ -261,14 +273,13 @@ class UnsafeGroups:
                 checkpoint_source=doubt.offset,
                 checkpoint_target=known,
                 target_committed=None if stands is None else TargetOffset(stands.offset),
+                target_start=self._finder.found.starts.get(place.partition),
                 from_target=self._translator.came_from_target(doubt.where.topic),
+                left_to_switchover=self._translator.left_to_switchover(doubt.where.topic),
                 active_on_source=doubt.group in self._writer.active_on_source,
-                active_on_target=self._syncing is not None and doubt.group in self._syncing.active,
+                active_on_target=doubt.group in active,
                 syncs=self._syncing is not None,
                 move=moves.get(key),
                 returned=returns.get(key),
             )
         )
-        if verdict.moved or not verdict.reasons:
-            return True
-        return place.exact and all(reason.obstacle is not Obstacle.TARGET_AHEAD for reason in verdict.reasons)

@@ -165,6 +165,8 @@ def _of_unclear(flow: str, target: str, one: GroupFailover) -> list[Finding]:
             "wait for the next checkpoint (emit.checkpoints.interval.seconds, sync.group.offsets.interval.seconds), "
             f"or commit offsets on {target} before a failover"
         )
+    if first.obstacle is Obstacle.BEFORE_START and all(_is_committed_by_switchover(part) for part in one.unclear):
+        way = _WAYS_OUT[Obstacle.LEFT_TO_SWITCHOVER]
     critical = any(reason.obstacle in (Obstacle.NOT_COMMITTED, Obstacle.TARGET_AHEAD) for reason in reasons.values())
     severity = Severity.CRITICAL if critical else Severity.WARNING
     shown = [
@@ -172,6 +174,13 @@ def _of_unclear(flow: str, target: str, one: GroupFailover) -> list[Finding]:
     ]
     lines, count = _limited(shown), len(one.unclear)
     return [Finding("group-unclear", severity, AuditPart.GROUPS, text, way, count, flow, lines, group=one.group)]
+
+
+def _is_committed_by_switchover(part: GroupPartitionStatus) -> bool:
+    """Whether a switchover moves the group to a record that the target still has."""
+    place, _ = true_offset(part.facts)
+    start = part.facts.target_start
+    return part.facts.left_to_switchover and place is not None and start is not None and place >= start
 
 
 def _offsets(part: GroupPartitionStatus) -> str:

@@ -52,7 +52,8 @@ def seconds_to_safe_failover(report: DriverReport) -> float:
     0 if that is already the case. Infinite while the lag stays or grows, or groups cannot be followed. NaN while the
     value is unknown. The positions of groups count as of the last look, whose age may be up to the flow's own
     intervals. Groups with members on the target alone have moved, and groups of a finished switchover. Positions in
-    copies from the target that only a switchover commits are left out: `twinlog groups` has them.
+    copies from the target that only a switchover commits count if the target has deleted their records; `twinlog
+    groups` has all of them.
     """
     if report.lag < 0 or report.unknown or report.lag_age_s > FRESH_S:
         return nan
@@ -76,6 +77,8 @@ def seconds_to_safe_failover(report: DriverReport) -> float:
         return nan
     if groups.trouble is not None or groups.inexact or groups.ahead or groups.before_start:
         return inf
+    if groups.before_start is None:
+        return nan
     return left_s
 
 
@@ -229,7 +232,8 @@ def _lag(here: list[tuple[FlowMetricFacts, DriverReport]]) -> Iterator[Metric]:
     yield _gauge(
         "twinlog_safe_to_fail_over",
         "1 where the target could take over now. A group that a switchover moved, or with members on the target alone, "
-        "has moved. Positions in copies from the target that only a switchover commits are in `twinlog groups` alone.",
+        "has moved. Positions in copies from the target that only a switchover commits count if the target has deleted "
+        "their records; `twinlog groups` has all of them.",
         ((flow, float(not isnan(seconds) and seconds == 0)) for flow, seconds in safe),
     )
 
@@ -354,6 +358,11 @@ def _groups(here: list[tuple[FlowMetricFacts, DriverReport]]) -> Iterator[Metric
         "twinlog_groups_ahead",
         "Groups without members on the target that would skip records there, but for groups that have moved.",
         ((flow, groups.ahead) for flow, _, groups in followed if groups.syncs),
+    )
+    yield _gauge(
+        "twinlog_groups_before_start",
+        "Groups with a position before the first record of the target, but for groups that have moved; NaN if unknown.",
+        ((flow, nan if groups.before_start is None else groups.before_start) for flow, _, groups in followed),
     )
     yield _gauge(
         "twinlog_checkpoint_age_seconds",

@@ -114,12 +114,13 @@ class FollowedSoFar:
         writer, checkpoints, sync, unsafe = self._writer, self._checkpoints, self._sync, self._unsafe
         if writer is None or checkpoints is None or unsafe is None:
             return groups
+        before_start = unsafe.before_start
         return replace(
             groups,
             followed=None if writer.followed is None else len(writer.followed),
             inexact=len(unsafe.inexact),
             ahead=len(unsafe.ahead),
-            before_start=len(unsafe.before_start),
+            before_start=None if before_start is None else len(before_start),
             checkpoints_ms=checkpoints.succeeded_ms,
             sync_ms=None if sync is None else sync.succeeded_ms,
             trouble=checkpoints.trouble or (None if sync is None else sync.trouble),

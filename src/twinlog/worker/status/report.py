@@ -99,10 +99,10 @@ class GroupsProgress:
     """The progress with consumer groups: `followed` groups, None before the first look.
 
     `inexact` of them have an offset that has lacked an exact translation for long, and `ahead` of them an offset on
-    the target after its translation; `before_start` of them would continue before the first record of the target.
-    Groups that have moved count in none of the three. The times are of the last complete turn
-    (Unix ms), None before. `syncs` and `checkpoints` say whether the flow has these turns at all, and the fields in
-    seconds have their intervals.
+    the target after its translation. `before_start` groups have a position before the first record of the target, also
+    in a copy from the target that only a switchover commits; None is unknown. Groups that have moved count in none of
+    the three. The times are of the last complete turn (Unix ms), None before. `syncs` and `checkpoints` say whether the
+    flow has these turns at all, and the fields in seconds have their intervals.
     """
 
     followed: int | None = None
@@ -115,7 +115,7 @@ class GroupsProgress:
     checkpoints_every_s: float = 0.0
     sync_every_s: float = 0.0
     ahead: int = 0
-    before_start: int = 0
+    before_start: int | None = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -24,7 +23,7 @@ from tests.integration.ops.switchover.commands import (
     enter_group,
     stands,
 )
-from twinlog.config import load
+from tests.integration.ops.switchover.following import followed_groups
 from twinlog.mirror.groups import checkpoint_writer, group_sync
 from twinlog.mirror.offsets.syncs import OffsetSync
 from twinlog.model.types import SourceOffset, TargetOffset, TopicName
@@ -112,18 +111,6 @@ def test_a_group_that_reads_on_after_a_switchover_and_stops_has_moved(
         assert f"an operator has to act for {group}-2" in told
     finally:
         flow.stop()
-
-
-def followed_groups(stack: ExitStack, file: Path, name: str) -> GroupsFlow:
-    """The part of a flow that follows groups, each second, until the end of the test."""
-    found = {flow.name: flow for flow in load(file).flows}
-    settings = replace(found[name], emit_checkpoints_interval_s=1.0, sync_group_offsets_interval_s=1.0)
-    (reverse,) = (flow for other, flow in found.items() if other != name)
-    flow = GroupsFlow(settings, reverse=reverse)
-    flow.start()
-    stack.callback(flow.close)
-    stack.callback(flow.stop)
-    return flow
 
 
 def wait_doubt(flow: GroupsFlow, group: str, unsafe: tuple[int, int]) -> None:

@@ -195,6 +195,14 @@ def test_one_fact_out_of_step_keeps_it_with_its_reason(
     assert not verdict.safe
 
 
+@pytest.mark.parametrize("stands", [STANDS, COPY_BACK])
+def test_a_deleted_position_is_named_while_the_source_is_silent_too(stands: MoveFacts) -> None:
+    verdict = judge(replace(stands, source_answers=False, committed=None, target_start=90))
+    assert kinds(verdict) == [Obstacle.BEFORE_START, Obstacle.SOURCE_SILENT]
+    assert (verdict.repeats, verdict.skips, verdict.repeats_exact) == (20, 40, False)
+    assert judge(replace(stands, target_start=90)).reasons[0] == verdict.reasons[0]
+
+
 def test_a_group_at_the_end_of_the_copies_repeats_nothing_however_silent_the_source_is() -> None:
     at_end = {"translated": 110, "target_committed": 110}
     assert of(source_answers=False, **at_end) == MoveVerdict()

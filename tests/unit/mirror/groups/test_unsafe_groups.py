@@ -11,17 +11,20 @@ import pytest
 from harness.virtual.clock import VirtualClock
 from tests.unit.worker.topics.test_topic_conflicts import flow
 from twinlog.errors import ClusterError
-from twinlog.mirror.groups import unsafe_groups
+from twinlog.mirror.groups import deleted_positions, unsafe_groups
 from twinlog.mirror.groups.checkpoint_writer import CheckpointWriter
+from twinlog.mirror.groups.deleted_positions import STALE_S
 from twinlog.mirror.groups.group_offsets import GroupOffsetTranslator, TranslatedGroupOffset
 from twinlog.mirror.groups.group_places import GroupPlace
 from twinlog.mirror.groups.move_facts import GroupMove
 from twinlog.mirror.groups.unsafe_groups import SAME_S, UnsafeGroups
-from twinlog.model.groups import CommittedOffset, GroupOffsets
+from twinlog.model.groups import CommittedOffset, GroupListing, GroupOffsets
 from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicName, TopicPartition
 
 SHOP = GroupId("shop")
 HERE, THERE = TopicPartition(TopicName("t"), 0), TopicPartition(TopicName("east.t"), 0)
+COPY, ORIGINAL = TopicPartition(TopicName("west.own"), 0), TopicPartition(TopicName("own"), 0)
+FOREIGN = TopicPartition(TopicName("private"), 0)
 SETTINGS = flow("east", "west", "default")
 
 
@@ -37,35 +40,47 @@ class Scene:
         self.proven: GroupPlace | None = None
         self.moves: dict[tuple[GroupId, TopicPartition], GroupMove] = {}
         self.returns: dict[tuple[GroupId, TopicPartition], GroupMove] = {}
-        self.silent = False
+        self.silent = self.target_silent = False
+        self.start = 0
+        self.logs: set[TopicPartition] = set()
+        """The partitions whose first offset was asked for."""
+        self.listed: dict[GroupId, GroupListing] = {}
+        self.read_back: list[TopicName] = []
+        """The topics whose positions of the way back were read."""
         self.writer = SimpleNamespace(
             inexact={SHOP: {HERE: SourceOffset(170)}},
             active_on_source=frozenset(),
             committed=lambda group: {HERE: CommittedOffset(170)},
+            followed=(SHOP,),
             positions=lambda: {SHOP: {THERE: CommittedOffset(165)}},
+            left_to_switchover=dict,
             last_checkpoints=lambda group: (),
         )
         self.syncing = SimpleNamespace(active=frozenset(), ahead={})
         translator = SimpleNamespace(
             reverse=SETTINGS,
-            remote=lambda where: THERE,
-            came_from_target=lambda topic: False,
+            remote=lambda where: ORIGINAL if where == COPY else THERE,
+            came_from_target=lambda topic: topic == COPY.topic,
+            left_to_switchover=lambda topic: topic == COPY.topic,
+            refresh_back=self.read_back.extend,
             past_copies=lambda where, offset: None,
             copied_up_to=lambda: {HERE: SourceOffset(500)},
-            translate_offset=lambda where, offset: TranslatedGroupOffset(THERE, TargetOffset(165), self.exact),
+            translate_offset=self._translate,
         )
-        self.start = 0
         cluster: Any = SimpleNamespace(
             client=None,
+            alias="west",
             call=lambda step, *args: step(*args),
             clock=self.clock,
-            offsets=lambda partitions, latest: dict.fromkeys(partitions, self.start),
+            offsets=self._starts,
         )
         monkeypatch.setattr(unsafe_groups, "GroupPlaceProver", self._new_prover)
         monkeypatch.setattr(unsafe_groups, "GroupMovesReader", lambda *args, **kw: SimpleNamespace(read=self._read))
         returns = SimpleNamespace(read=lambda: self.returns, mark_ended=lambda moves: moves)
         monkeypatch.setattr(unsafe_groups, "GroupReturnsReader", lambda *args, **kw: returns)
-        monkeypatch.setattr(unsafe_groups, "GroupAdmin", lambda client: SimpleNamespace(offsets=self._offsets))
+        admin = SimpleNamespace(offsets=self._offsets, listed=lambda: self.listed)
+        monkeypatch.setattr(unsafe_groups, "GroupAdmin", lambda client: admin)
+        monkeypatch.setattr(deleted_positions, "GroupAdmin", lambda client: admin)
         self.unsafe = UnsafeGroups(
             SETTINGS,
             cluster,
@@ -80,6 +95,23 @@ class Scene:
         if self.silent:
             raise ClusterError("no answer")
         return self.moves
+
+    def _translate(self, where: TopicPartition, offset: SourceOffset) -> TranslatedGroupOffset | None:
+        if where == COPY:
+            return TranslatedGroupOffset(ORIGINAL, TargetOffset(90), True) if COPY.topic in self.read_back else None
+        return TranslatedGroupOffset(THERE, TargetOffset(165), self.exact)
+
+    def _starts(self, partitions: Collection[TopicPartition], latest: bool) -> dict[TopicPartition, int]:
+        if self.target_silent:
+            raise ClusterError("no answer")
+        self.logs.update(partitions)
+        return dict.fromkeys(partitions, self.start)
+
+    def read_in_copy(self) -> None:
+        """Let the group read only in a copy of a topic of the target, and stand in the original at 60."""
+        self.writer.inexact, self.writer.committed, self.writer.positions = {}, lambda group: {}, dict
+        self.writer.left_to_switchover = lambda: {SHOP: {COPY: CommittedOffset(95)}}
+        self.present[SHOP] = {ORIGINAL: CommittedOffset(60), FOREIGN: CommittedOffset(1)}
 
     def _offsets(self, groups: Collection[GroupId]) -> tuple[Mapping[GroupId, GroupOffsets], Mapping[GroupId, int]]:
         return {group: self.present[group] for group in groups if group in self.present}, {}
@@ -102,6 +134,11 @@ class Scene:
         self.clock.sleep(SAME_S + 1)
         self.unsafe.resolve_doubts()
         return set(self.unsafe.inexact), set(self.unsafe.ahead)
+
+    def before_start(self) -> set[GroupId]:
+        found = self.unsafe.before_start
+        assert found is not None
+        return set(found)
 
     def stand_at(self, offset: int) -> None:
         """Let the group stand further on the target than its place there."""
@@ -174,23 +211,81 @@ def test_a_group_before_the_first_record_of_the_target_is_unsafe_until_it_moves(
     scene.writer.inexact = {}
     scene.start = 165
     scene.look()
-    assert not scene.unsafe.before_start
+    assert scene.before_start() == set()
     scene.start = 166
     scene.look()
-    assert scene.unsafe.before_start == {SHOP}
+    assert scene.before_start() == {SHOP}
     scene.present[SHOP] = {THERE: CommittedOffset(166)}
     scene.look()
-    assert not scene.unsafe.before_start, "it continues at the first record"
+    assert scene.before_start() == set(), "it continues at the first record"
     scene.present[SHOP] = {THERE: CommittedOffset(165)}
-    scene.moves[SHOP, THERE] = move(170, 165)
     scene.look()
-    assert not scene.unsafe.before_start, "a switchover moved it"
-    scene.moves.clear()
+    assert scene.before_start() == {SHOP}
+    scene.listed = {SHOP: GroupListing(SHOP, "consumer", "Stable")}
     scene.look()
-    assert scene.unsafe.before_start == {SHOP}
-    scene.syncing.active = frozenset({SHOP})
+    assert scene.before_start() == set(), "it has members on the target alone"
+
+
+@pytest.mark.parametrize(
+    ("known", "moved"),
+    [
+        (move(170, 165), True),
+        (move(170, 165, released=True), True),
+        (move(169, 165), False),
+        (move(170, 166), False),
+    ],
+)
+def test_a_group_before_the_first_record_has_moved_by_the_judgement_of_groups(
+    scene: Scene, known: GroupMove, moved: bool
+) -> None:
+    scene.writer.inexact = {}
+    scene.start = 166
+    scene.moves[SHOP, THERE] = known
     scene.look()
-    assert not scene.unsafe.before_start, "it has members on the target alone"
+    assert scene.before_start() == (set() if moved else {SHOP})
+
+
+def test_a_group_that_stands_before_its_translation_is_before_the_first_record_too(scene: Scene) -> None:
+    scene.writer.inexact = {}
+    scene.present[SHOP] = {THERE: CommittedOffset(100)}
+    scene.start = 120
+    scene.look()
+    assert scene.before_start() == {SHOP}
+
+
+def test_a_group_in_a_copy_from_the_target_counts_by_its_position_in_the_original(scene: Scene) -> None:
+    scene.read_in_copy()
+    scene.start = 60
+    scene.look()
+    assert scene.before_start() == set()
+    assert scene.read_back == [], "the positions of the way back are read only for a deleted position"
+    assert scene.logs == {ORIGINAL}, "logs without a group of the flow are left alone"
+    scene.start = 61
+    scene.look()
+    assert scene.before_start() == {SHOP}
+    assert not scene.unsafe.inexact | scene.unsafe.ahead
+    scene.present[SHOP] = {}
+    scene.look()
+    assert scene.before_start() == set(), "only a switchover commits its position"
+
+
+def test_deleted_positions_are_unknown_before_the_first_look_and_without_an_answer_for_long(scene: Scene) -> None:
+    scene.writer.inexact, scene.writer.followed = {}, None
+    scene.start = 166
+    scene.look()
+    assert scene.unsafe.before_start is None
+    scene.writer.followed, scene.target_silent = (SHOP,), True
+    scene.look()
+    assert scene.unsafe.before_start is None
+    scene.target_silent = False
+    scene.clock.sleep(1)
+    scene.unsafe.resolve_doubts()
+    assert scene.before_start() == {SHOP}, "the look is repeated at the next turn"
+    scene.target_silent = True
+    scene.look()
+    assert scene.before_start() == {SHOP}
+    scene.clock.sleep(STALE_S)
+    assert scene.unsafe.before_start is None
 
 
 def test_offset_syncs_are_read_once_for_an_offset_and_forgotten_while_unused(scene: Scene) -> None:

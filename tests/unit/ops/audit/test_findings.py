@@ -112,6 +112,21 @@ def test_the_way_out_of_repeats_is_that_of_the_program_that_runs_the_flow(
     assert found.way_out.startswith(way)
 
 
+@pytest.mark.parametrize(
+    ("changes", "way"),
+    [
+        ({}, "raise retention.ms on b"),
+        ({"from_target": True, "left_to_switchover": True}, "raise retention.ms on b"),
+        ({"from_target": True, "left_to_switchover": True, "translated": 90}, "move the group by `twinlog switchover`"),
+    ],
+)
+def test_a_switchover_is_the_way_out_of_a_deleted_position_that_it_moves_past_the_deleted_records(
+    changes: dict[str, Any], way: str
+) -> None:
+    (found,) = groups(replace(STANDS, target_start=85, **changes))
+    assert (found.kind, found.way_out.startswith(way)) == ("group-unclear", True), found.way_out
+
+
 def test_a_group_between_two_offset_syncs_has_the_range_of_its_place() -> None:
     inexact = replace(STANDS, exact=False, translated=61, past_copies=80, target_committed=50, checkpoint_target=50)
     (found,) = groups(inexact)
