@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 from collections import defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from twinlog.clock import SYSTEM
 from twinlog.kafka.net.contact import is_throttle
@@ -90,7 +90,10 @@ class FlowStatus:
         self._planned: Set[TopicPartition] | None = None
         self._own: Set[TopicPartition] = frozenset()
         self._awaited: dict[TopicPartition, SourceOffset] = {}
-        self._window: deque[tuple[float, PartitionCounters]] = deque()
+        self._window: deque[tuple[float, PartitionCounters, Mapping[str, PartitionCounters]]] = deque()
+        """The counters of the reports of the last seconds: together, and of each topic with records."""
+        self._recent_of_topics: defaultdict[str, PartitionCounters] = defaultdict(PartitionCounters)
+        """The sums over the window, of each topic with records in it."""
         self._counted = PartitionCounters()
         """Records and bytes of all partitions together, except heartbeats."""
         self._counts_since = clock()
@@ -125,6 +128,7 @@ class FlowStatus:
             holder.source, holder.target = report.source, report.target
             records = size = 0
             latency_ms = -1
+            of_topics: defaultdict[str, PartitionCounters] = defaultdict(PartitionCounters)
             for part in report.partitions:
                 key = TopicPartition(TopicName(part.topic), part.partition)
                 if self._planned is not None and key not in self._planned:
@@ -139,16 +143,21 @@ class FlowStatus:
                     self._written.add(part.topic)
                     if key not in self._own:
                         # A report may have ten thousand partitions, and these sums are read without the other ages.
-                        copied = self._copied[part.topic]
+                        copied, recent = self._copied[part.topic], of_topics[part.topic]
                         copied.records += counters.records
                         copied.bytes += counters.bytes
+                        recent.records += counters.records
+                        recent.bytes += counters.bytes
                         records += counters.records
                         size += counters.bytes
                         latency_ms = max(latency_ms, counters.latency_ms)
             self.meters.add_report(report, now)
             counted = PartitionCounters(records, size, latency_ms)
             self._counted += counted
-            self._window.append((now, counted))
+            self._window.append((now, counted, of_topics))
+            for topic, copied in of_topics.items():
+                self._recent_of_topics[topic].records += copied.records
+                self._recent_of_topics[topic].bytes += copied.bytes
             self._forget_old(now)
             if not self._lags or now - self._lags[-1][0] >= SAMPLE_S:
                 self._lags.append((now, self._lag(now)[0]))
@@ -323,7 +332,7 @@ class FlowStatus:
             return 0 if self._planned is None else len(self._planned) - len(self._own)
 
     def topics(self) -> list[TopicProgress]:
-        """Each copied topic of the user's; a caller computes rates from two calls."""
+        """Each copied topic of the user's; all rates are of the same seconds as the rates of `summary`."""
         now = self._clock()
         with self._lock:
             silent = frozenset(one.name for one in self._holders.values() if now - one.heard_at + one.age_s > OLD_S)
@@ -335,7 +344,12 @@ class FlowStatus:
                 entry = self._parts.get(key)
                 return None if entry is None or entry[1].name in silent else entry[0]
 
-            return self._topics.read(known, self._stuck, self._oldest, self._copied)
+            _, span = self._recent(now)
+            recent = self._recent_of_topics
+            return [
+                one if (copied := recent.get(one.topic)) is None else _with_rates(one, copied, span)
+                for one in self._topics.read(known, self._stuck, self._oldest, self._copied)
+            ]
 
     def stuck(self) -> tuple[int, str | None]:
         """The number of stuck partitions, and the reason of the first of them."""
@@ -381,11 +395,17 @@ class FlowStatus:
         """What was copied in the last seconds, and the number of these seconds."""
         self._forget_old(now)
         span = max(1.0, now - self._window[0][0]) if self._window else WINDOW_S
-        return PartitionCounters.total(counted for _, counted in self._window), span
+        return PartitionCounters.total(counted for _, counted, _ in self._window), span
 
     def _forget_old(self, now: float) -> None:
         while self._window and now - self._window[0][0] > WINDOW_S:
-            self._window.popleft()
+            _, _, of_topics = self._window.popleft()
+            for topic, copied in of_topics.items():
+                left = self._recent_of_topics[topic]
+                left.records -= copied.records
+                left.bytes -= copied.bytes
+                if not left.records:
+                    del self._recent_of_topics[topic]
 
     def _lag(self, now: float) -> tuple[int, float, int]:
         """The lag (-1 unknown), its age in seconds, and the number of partitions with unknown lag."""
@@ -419,6 +439,10 @@ class FlowStatus:
             return lag / rate
         slope = _slope([(at, old) for at, old in self._lags if old >= 0 and now - at <= TREND_S])
         return lag / -slope if slope < 0 else None
+
+
+def _with_rates(topic: TopicProgress, copied: PartitionCounters, seconds: float) -> TopicProgress:
+    return replace(topic, record_rate=round(copied.records / seconds, 3), byte_rate=round(copied.bytes / seconds, 3))
 
 
 def _slope(points: Sequence[tuple[float, int]]) -> float:

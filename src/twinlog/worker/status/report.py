@@ -14,7 +14,6 @@ from enum import Enum
 from functools import partial
 from typing import Any
 
-from twinlog.clock import wall_ms
 from twinlog.errors import MessageError, NotAppendedError, TwinlogError
 from twinlog.flow_levels import FlowLogLevel
 from twinlog.kafka.admin.cluster import ClusterAdmin
@@ -286,7 +285,7 @@ def by_need(topics: Sequence[TopicProgress]) -> tuple[TopicProgress, ...]:
 
 
 class Publisher:
-    """Appends reports to the progress topic; `look` makes a report, without rates of topics."""
+    """Appends reports to the progress topic; `look` makes a report."""
 
     def __init__(self, settings: FlowSettings, target: ClusterAdmin, look: Callable[[], DriverReport]) -> None:
         self._settings = settings
@@ -296,8 +295,6 @@ class Publisher:
         self._writer = TopicWriter(target.client, topic, TIMEOUT_S, "reporting what the flow does", codec=LZ4)
         self._most_bytes = MOST_BYTES
         self._logged = LogOnce(target.clock)
-        self._before: dict[str, TopicProgress] = {}
-        self._at_ms = wall_ms(target.clock)
         self._rest = GrowingRest(MISSING_S)
 
     def publish_report(self) -> None:
@@ -309,7 +306,8 @@ class Publisher:
         now = self._target.clock.monotonic()
         if self._rest.is_on(now):
             return
-        report = self._with_rates(self._look())
+        seen = self._look()
+        report = replace(seen, topics=by_need(seen.topics))
         record = (report_key(report), encode_report(report, self._most_bytes))
         try:
             self._target.call(partial(self._writer.append, [record], timestamp_ms=report.at_ms))
@@ -331,16 +329,3 @@ class Publisher:
                 "flow, or all of it; raise its max.message.bytes",
                 *(self._settings.name, self._writer.topic, size),
             )
-
-    def _with_rates(self, report: DriverReport) -> DriverReport:
-        passed_s = max(0.1, (report.at_ms - self._at_ms) / 1000)
-        topics = []
-        for topic in report.topics:
-            before = self._before.get(topic.topic)
-            if before is not None:
-                rate, byte_rate = (topic.records - before.records) / passed_s, (topic.bytes - before.bytes) / passed_s
-                topics.append(replace(topic, record_rate=max(0.0, rate), byte_rate=max(0.0, byte_rate)))
-            else:
-                topics.append(topic)
-        self._before, self._at_ms = {topic.topic: topic for topic in report.topics}, report.at_ms
-        return replace(report, topics=by_need(topics))
