@@ -17,7 +17,7 @@ from twinlog.model.amounts import shown_moment
 from twinlog.ops.status.status_text import flow_json
 from twinlog.ops.topics.reader import TopicState
 from twinlog.ui.app import console_app
-from twinlog.worker.status.report import LogLevelProgress, TaskPlace
+from twinlog.worker.status.report import GroupsProgress, LogLevelProgress, TaskPlace
 
 PAGES = ("/ui/", "/ui/flow?flow=a-%3Eb", "/ui/topics", "/ui/topic?flow=a-%3Eb&topic=orders")
 
@@ -74,9 +74,32 @@ def test_what_needs_attention_comes_first_with_its_id_and_the_way_out(browser: B
 def test_partitions_of_unknown_lag_stand_beside_the_lag(browser: Browser, sources: FakeSources) -> None:
     sources.only.flow = snapshot(replace(REPORTED, lag=0, lag_bytes=0, oldest_ms=None, unknown=2, eta_s=None))
     text = browser.get("/ui/flow?flow=a-%3Eb").text
-    assert "<dd>0 records, of 2 partitions unknown, 0 B, oldest record ?" in text
+    assert "<dd>0 records, of 2 partitions unknown, ?, oldest record ?" in text
+    assert browser.json("/ui/flow?flow=a-%3Eb")["figures"]["lag"]["bytes"] is None
     assert "<dt>Time to catch up</dt><dd>?</dd>" in text
     assert "lag 0 + 2 unknown" in browser.get("/ui/").text
+
+
+@pytest.mark.parametrize(
+    ("groups", "shown"),
+    [
+        (GroupsProgress(7, inexact=1), "7 followed, 1 with offsets that lack an exact translation</dd>"),
+        (GroupsProgress(7, ahead=2), "exact translation, 2 ahead of their translation on the target</dd>"),
+        (GroupsProgress(7, before_start=3), "exact translation, 3 before the first record of the target</dd>"),
+    ],
+)
+def test_a_flow_shows_each_kind_of_unsafe_group(
+    browser: Browser, sources: FakeSources, groups: GroupsProgress, shown: str
+) -> None:
+    sources.only.flow = snapshot(replace(REPORTED, groups=groups))
+    assert shown in browser.get("/ui/flow?flow=a-%3Eb").text
+
+
+def test_held_partitions_without_a_report_are_unknown(browser: Browser, sources: FakeSources) -> None:
+    sources.only.flow = ClusterError("cluster b: no broker answers")
+    text = browser.get("/ui/flow?flow=a-%3Eb").text
+    assert 'Held partitions <span class="count">?</span>' in text
+    assert "No partition is held" not in text
 
 
 def test_a_silent_cluster_is_a_part_of_the_page(browser: Browser, sources: FakeSources) -> None:

@@ -108,7 +108,7 @@ def _held(flow: LiveFlow) -> dict[str, Any]:
     seen = flow.state.reading.value
     holds = None if seen is None else seen.held_report
     if seen is None or holds is None:
-        return {"partitions": 0, "by_reason": {}, "first": []}
+        return {"partitions": None, "by_reason": {}, "first": []}
     found: dict[str, Any] = flow_figures(seen)["held"]
     return {**found, "first": found["first"][:MOST_HELD]}
 
@@ -177,6 +177,8 @@ def _report(flow: LiveFlow) -> dict[str, Any] | None:
         "bridged": report.bridged,
         "groups_followed": None if groups is None else groups.followed,
         "groups_inexact": None if groups is None else groups.inexact,
+        "groups_ahead": None if groups is None else groups.ahead,
+        "groups_before_start": None if groups is None else groups.before_start,
         "last_error": _last_error(report),
         "last_error_ms": report.last_error_ms,
         "last_error_over_ms": report.last_error_over_ms,
