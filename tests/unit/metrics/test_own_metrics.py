@@ -24,7 +24,7 @@ from twinlog.metrics.meters import SWEEP_S, FlowMeters
 from twinlog.model.types import GroupId
 from twinlog.worker.run_metrics import _flow_facts
 from twinlog.worker.status.families import FlowMetricFacts, seconds_to_safe_failover
-from twinlog.worker.status.report import DriverReport, GroupsProgress, ProofProgress
+from twinlog.worker.status.report import DriverReport, GroupsProgress, ProofProgress, TopicProgress
 
 MONITORING = Path(__file__).parents[3] / "deploy" / "monitoring"
 LABELS = {"job": "twinlog", "instance": "127.0.0.1:9404"}
@@ -374,6 +374,14 @@ def test_the_page_of_the_documentation_leads_from_every_alert_to_its_next_steps(
 def test_an_unknown_lag_has_no_age() -> None:
     scene = changed(lag=-1, lag_bytes=None)
     assert 'twinlog_lag_age_seconds{flow="east->west"} NaN' in scene.text()
+
+
+def test_a_topic_whose_lag_is_unknown_has_no_size_and_no_age() -> None:
+    page = changed(lag=0, lag_bytes=None, unknown=1, topics=(TopicProgress("orders", 1, unknown=1),)).text()
+    for name in ("topic_lag_records", "topic_lag_bytes", "topic_lag_seconds"):
+        assert f'twinlog_{name}{{flow="east->west",topic="orders"}} NaN' in page, name
+    for name in ("lag_bytes", "lag_seconds"):
+        assert f'twinlog_{name}{{flow="east->west"}} NaN' in page, name
 
 
 def test_what_a_transform_left_out_and_routed_is_counted_and_skipped_records_are_errors_of_the_task() -> None:

@@ -98,7 +98,7 @@ def test_partitions_add_up_by_topic() -> None:
     )
     orders, old = sorted(status.topics(), key=lambda one: one.topic, reverse=True)
     assert orders == TopicProgress("orders", 2, 6, 0, 60, 200, 0, 5, 50, 5.0, 50.0, trouble="orders-0: slow")
-    assert old == TopicProgress("old", 1, unknown=1, lag_bytes=0)
+    assert old == TopicProgress("old", 1, unknown=1, lag_bytes=None)
     clock.now += OLD_S + 1
     assert [one.unknown for one in status.topics() if one.topic == "orders"] == [2]
 
@@ -212,8 +212,8 @@ def test_only_topics_of_which_something_came_are_added_up_again() -> None:
     status = FlowStatus(clock)
     status.plan({ORDERS, OLD})
     assert {one.topic: (one.unknown, one.lag_bytes) for one in status.topics()} == {
-        "orders": (1, 0),
-        "old": (1, 0),
+        "orders": (1, None),
+        "old": (1, None),
     }
     status.add_report(report(progress(ORDERS, 5, 9), progress(OLD, 2, 2), at_ms=1000))
     before = {one.topic: one for one in status.topics()}

@@ -78,11 +78,11 @@ class FlowSnapshot:
     @property
     def lag_bytes(self) -> int | None:
         """The size of the records still to copy, None when unknown."""
-        if self.lag is None:
+        if self.lag is None or (self.unknown and not self.lag):
             return None
         if self.report is not None:
             return self.report.lag_bytes
-        sizes = [topic.lag_bytes for topic in self.topics]
+        sizes = [topic.lag_bytes for topic in self.topics if topic.lag]
         return None if None in sizes else sum(size for size in sizes if size is not None)
 
     @property
@@ -311,7 +311,7 @@ def lag_by_positions(
         waits = max(0, end - begin) if begin is not None and end is not None else 0
         sums[part.topic] = partitions + 1, lag + waits, unknown + (not known)
     topics = [
-        TopicProgress(topic, partitions, lag, unknown, bytes_of(lag, mean_bytes))
+        TopicProgress(topic, partitions, lag, unknown, bytes_of(lag, unknown, mean_bytes))
         for topic, (partitions, lag, unknown) in sums.items()
     ]
     unknown = sum(topic.unknown for topic in topics)

@@ -332,7 +332,7 @@ def _connector_json(seen: ConnectorSnapshot) -> dict[str, Any]:
 
 def _topic_json(topic: TopicProgress, facts: FlowStatusFacts, reported: bool) -> dict[str, Any]:
     unknown = topic.unknown == topic.partitions
-    seconds = 0.0 if not topic.lag else facts.age_s(topic.oldest_ms)
+    seconds = 0.0 if not topic.lag and not topic.unknown else facts.age_s(topic.oldest_ms)
     return {
         "topic": topic.topic,
         "partitions": topic.partitions,

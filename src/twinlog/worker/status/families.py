@@ -201,7 +201,7 @@ def _lag(here: list[tuple[FlowMetricFacts, DriverReport]]) -> Iterator[Metric]:
     yield _gauge(
         "twinlog_lag_seconds",
         "Seconds that the oldest record to copy has waited; 0 if all records are copied.",
-        ((one.flow, _waits_s(report.lag, report.oldest_ms, report.at_ms)) for one, report in here),
+        ((one.flow, _waits_s(report.lag, report.unknown, report.oldest_ms, report.at_ms)) for one, report in here),
     )
     yield _gauge(
         "twinlog_lag_age_seconds",
@@ -252,7 +252,7 @@ def _topics(here: list[tuple[FlowMetricFacts, DriverReport]]) -> Iterator[Metric
             labels = [one.flow, topic.topic]
             records.add_metric(labels, nan if topic.unknown == topic.partitions else topic.lag)
             sizes.add_metric(labels, nan if topic.lag_bytes is None else topic.lag_bytes)
-            seconds.add_metric(labels, _waits_s(topic.lag, topic.oldest_ms, report.at_ms))
+            seconds.add_metric(labels, _waits_s(topic.lag, topic.unknown, topic.oldest_ms, report.at_ms))
     yield from (records, sizes, seconds)
 
 
@@ -412,8 +412,9 @@ def _since_s(then_ms: int | None, now_ms: int) -> float:
     return nan if then_ms is None else max(0.0, (now_ms - then_ms) / 1000)
 
 
-def _waits_s(lag: int, oldest_ms: int | None, now_ms: int) -> float:
-    return 0.0 if lag == 0 else _since_s(oldest_ms, now_ms)
+def _waits_s(lag: int, unknown: int, oldest_ms: int | None, now_ms: int) -> float:
+    """The seconds since the oldest known record; NaN if only `unknown` partitions may have records."""
+    return 0.0 if lag == 0 and not unknown else _since_s(oldest_ms, now_ms)
 
 
 def process_families() -> Iterator[Metric]:

@@ -194,6 +194,7 @@ def _with_sums(report: DriverReport, status: FlowStatus, held: Sequence[HeldPart
     summary, topics = status.summary(), _with_paused(copied, status.paused)
     waiting = [topic for topic in topics if topic.lag]
     sizes = [topic.lag_bytes for topic in waiting if topic.lag_bytes is not None]
+    sized = len(sizes) == len(waiting) and (summary.lag > 0 or (summary.lag == 0 and not summary.unknown))
     counted = status.meters.sum_counters()
     return replace(
         report,
@@ -207,7 +208,7 @@ def _with_sums(report: DriverReport, status: FlowStatus, held: Sequence[HeldPart
         lag=summary.lag,
         lag_age_s=round(summary.lag_age_s, 3),
         unknown=summary.unknown,
-        lag_bytes=sum(sizes) if summary.lag >= 0 and len(sizes) == len(waiting) else None,
+        lag_bytes=sum(sizes) if sized else None,
         oldest_ms=min((topic.oldest_ms for topic in waiting if topic.oldest_ms is not None), default=None),
         undated=sum(topic.undated for topic in waiting),
         latency_ms=summary.latency_ms,

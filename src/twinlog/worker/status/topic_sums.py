@@ -143,10 +143,10 @@ class TopicSums:
             if topic in self._changed:
                 counters = copied.get(topic, PartitionCounters())
                 shown = _add_up(topic, partitions, known, stuck, oldest)
-                lag_bytes = bytes_of(shown.lag, _mean([counters]) or mean)
+                lag_bytes = bytes_of(shown.lag, shown.unknown, _mean([counters]) or mean)
                 self._shown[topic] = replace(shown, lag_bytes=lag_bytes, records=counters.records, bytes=counters.bytes)
             elif (shown := self._shown[topic]).lag and not shown.records:
-                self._shown[topic] = replace(shown, lag_bytes=bytes_of(shown.lag, mean))
+                self._shown[topic] = replace(shown, lag_bytes=bytes_of(shown.lag, shown.unknown, mean))
         self._changed.clear()
         return list(self._shown.values())
 
@@ -180,9 +180,14 @@ def _add_up(
     )
 
 
-def bytes_of(lag: int, mean: float | None) -> int | None:
-    """The bytes of this number of records of a mean size; None if there are records and the mean is unknown."""
-    return 0 if not lag else None if mean is None else int(lag * mean)
+def bytes_of(lag: int, unknown: int, mean: float | None) -> int | None:
+    """The bytes of this number of records of a mean size; None if there are records and the mean is unknown.
+
+    `unknown` further partitions may have records: without any known record the bytes are unknown, too.
+    """
+    if not lag:
+        return None if unknown else 0
+    return None if mean is None else int(lag * mean)
 
 
 def _mean(copied: Iterable[PartitionCounters]) -> float | None:

@@ -166,6 +166,12 @@ def test_what_is_not_known_is_called_unknown() -> None:
     )
     assert "more than 3 s old" in line(seen(replace(REPORTED, undated=1)), "lag")
     assert line(seen(replace(REPORTED, lag=-1, lag_age_s=0.0)), "lag") == "lag         unknown"
+    topic = TopicProgress("orders", 2, unknown=1)
+    found = seen(replace(REPORTED, lag=0, lag_bytes=None, oldest_ms=None, unknown=1, topics=(topic,)))
+    assert re.search(r"orders +2 +0 \+ 1 unknown +\? +\? ", "\n".join(lines(found)))
+    data = flow_json(found)
+    assert (data["lag"]["bytes"], data["lag"]["seconds"]) == (None, None)
+    assert (data["topics"][0]["lag"]["bytes"], data["topics"][0]["lag"]["seconds"]) == (None, None)
 
 
 def test_a_target_that_does_not_answer_shows_nothing_but_that() -> None:

@@ -124,7 +124,7 @@ def _row(topic: TopicSnapshot, progress: TopicProgress | None, runs: bool) -> di
         "remote_topic": topic.remote,
         "partitions": len(topic.partitions) or None,
         "lag": None if topic.left_out else topic.lag,
-        "lag_bytes": None if progress is None else progress.lag_bytes,
+        "lag_bytes": None if progress is None or topic.left_out or topic.lag is None else progress.lag_bytes,
         "record_rate": progress.record_rate if progress is not None and runs else None,
         "state": word.value,
         "in_state": count if len(states) > 1 else None,
