@@ -87,5 +87,5 @@ def facts(source: ScriptedGroups, target: ScriptedGroups) -> SwitchoverGroups:
     back = replace(flow, source=flow.target, target=flow.source)
     groups = SwitchoverGroups(flow, back, cast("ClusterAdmin", source), cast("ClusterAdmin", target), flow)
     vars(groups)["_moves"] = SimpleNamespace(read=dict)
-    vars(groups)["_returns"] = SimpleNamespace(read=dict)
+    vars(groups)["_returns"] = SimpleNamespace(read=dict, mark_ended=dict)
     return groups
