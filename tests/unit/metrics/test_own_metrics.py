@@ -371,6 +371,11 @@ def test_the_page_of_the_documentation_leads_from_every_alert_to_its_next_steps(
         assert any(f"[`{name}`]({steps})" in row for row in rows), name
 
 
+def test_the_help_of_followed_groups_names_the_further_groups_of_the_command() -> None:
+    (line,) = re.findall(r"^# HELP twinlog_groups_followed (.*)$", changed(groups=GROUPS).text(), re.MULTILINE)
+    assert "`twinlog groups` also has groups with positions only in copies from the target" in line
+
+
 def test_an_unknown_lag_has_no_age() -> None:
     scene = changed(lag=-1, lag_bytes=None)
     assert 'twinlog_lag_age_seconds{flow="east->west"} NaN' in scene.text()

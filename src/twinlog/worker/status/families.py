@@ -346,7 +346,8 @@ def _groups(here: list[tuple[FlowMetricFacts, DriverReport]]) -> Iterator[Metric
     followed = [(one.flow, report, report.groups) for one, report in here if report.groups is not None]
     yield _gauge(
         "twinlog_groups_followed",
-        "Consumer groups whose positions are translated.",
+        "Consumer groups with a position in a mirrored topic. `twinlog groups` also has groups with positions only in "
+        "copies from the target that only a switchover commits, and groups whose positions the source fails to show.",
         ((flow, nan if groups.followed is None else groups.followed) for flow, _, groups in followed),
     )
     yield _gauge(

@@ -95,7 +95,8 @@ class TopicProgress:
 
 @dataclass(frozen=True, slots=True)
 class GroupsProgress:
-    """The progress with consumer groups: `followed` groups, None before the first look.
+    """The progress with consumer groups: `followed` groups have a position in a mirrored topic; None before the first
+    look.
 
     `inexact` of them have an offset that has lacked an exact translation for long, and `ahead` of them an offset on
     the target after its translation. `before_start` groups have a position before the first record of the target, also

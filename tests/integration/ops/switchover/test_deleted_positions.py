@@ -53,6 +53,9 @@ def test_deleted_positions_are_named_alike_in_remote_topics_and_in_copies_of_the
     wait_before_start(followed, 0)
     told = commands.run("groups", file, "--flow", "east:west")
     assert "2 of 2 groups may move now" in told
+    progress = followed.report().groups
+    assert progress is not None
+    assert progress.followed == 1, "the other group waits for a switchover"
 
     delete_records(west, remote, 30)
     wait_before_start(followed, 1)
