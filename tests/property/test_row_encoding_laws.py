@@ -11,7 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from tests.any_log import codecs, records
 from tests.source_log import New, SourceLog, read_back
 from twinlog.arrow.decode import RowRules, decode
-from twinlog.arrow.encode import AT_ONCE_BYTES, Varints, encode
+from twinlog.arrow.encode import AT_ONCE_BYTES, encode
+from twinlog.arrow.varints import Varints
 from twinlog.errors import RecordTooLargeError
 from twinlog.kafka.record.compression import CODECS, compress, decompress
 from twinlog.kafka.record.records import Record

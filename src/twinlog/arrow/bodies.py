@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from twinlog.arrow.arrays import Bytes, Flags, Longs, UnusualError, gather, laid_out
 from twinlog.arrow.placed import FIELDS, NO_TIMESTAMP, PlacedRecords, place_records
@@ -195,6 +194,8 @@ def equal_records(source: Bodies, target: Bodies) -> Flags:
 
     Timestamps compare as in `same_timestamps`.
     """
+    import pyarrow.compute as pc  # noqa: PLC0415 - a copier with a proof rarely needs it
+
     equal = pc.equal(source.cells, target.cells)
     bits = np.frombuffer(equal.buffers()[1], dtype=np.uint8)
     first = equal.offset

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from twinlog.arrow.arrays import Bytes, Cells, Flags, Longs, UnusualError, find_starts, read_varints
-from twinlog.arrow.encode import Varints
+from twinlog.arrow.varints import Varints
 from twinlog.kafka.record.batch import (
     ATTRIBUTES,
     BASE_OFFSET,

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import random
+import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path
 from unittest import mock
 
 import pytest
@@ -73,6 +76,18 @@ def test_the_bodies_are_compared_in_place(size: int, monkeypatch: pytest.MonkeyP
     with mock.patch("twinlog.copier.proof.link.gathered", wraps=gathered) as copied:
         require_equal(prepared.appends, log.fetch(), None)
     assert copied.called == (size == 7)
+
+
+def test_the_comparison_in_place_loads_no_functions_of_arrow() -> None:
+    """Their import would take the copier as long as the comparison of many megabytes."""
+    code = (
+        "import sys; from tests.unit.copier.proof.test_link import merged; from twinlog.copier.proof import link; "
+        "link.FEW_RECORDS = 0; log, prepared = merged(90); link.require_equal(prepared.appends, log.fetch(), None); "
+        "print('pyarrow' in sys.modules, 'pyarrow.compute' in sys.modules)"
+    )
+    root = Path(__file__).parents[4]
+    ran = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True)
+    assert ran.stdout == "True False\n"
 
 
 def test_the_first_other_record_is_named() -> None:
