@@ -23,10 +23,9 @@ from cryptography.hazmat.primitives.serialization import (
 from cryptography.x509.oid import NameOID
 
 from harness.errors import HarnessError
+from harness.java import BRIEF_TOOL
 
 DAY = datetime.timedelta(days=1)
-CHEAP = ("-J-XX:TieredStopAtLevel=1", "-J-XX:+UseSerialGC")
-"""For a JVM that lives for a moment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +116,7 @@ def authority(name: str = "Test authority") -> Certified:
 
 def keytool(arguments: str) -> None:
     """Run Java's keytool; raises HarnessError with what it prints. Blanks stand between arguments only."""
-    command = ["keytool", *CHEAP, *arguments.split()]
+    command = ["keytool", *BRIEF_TOOL, *arguments.split()]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     if done.returncode != 0:
         raise HarnessError(f"keytool {arguments.split(maxsplit=1)[0]} failed: {done.stdout}{done.stderr}")

@@ -19,15 +19,13 @@ from pathlib import Path
 from typing import Literal
 
 from harness.errors import HarnessError
-from harness.java import java_command
+from harness.java import BRIEF, java_command
 from harness.pins import check_pins
 
 KAFKA_VERSION = "4.3.0"
 OLDER_VERSION = "3.9.1"
 """The last line of releases before 4.0, whose MirrorMaker 2 many still run."""
 RESOLVE_DEADLINE_S = 900
-_BRIEF = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
-"""Ivy runs for seconds: its best code would be ready after its end, at twice the processor time."""
 
 SPARK_VERSION = "4.2.0"
 """The release of Spark whose own Kafka source is measured beside twinlog's: that of the pinned pyspark."""
@@ -141,7 +139,7 @@ def _fetch(what: str, version: str, text: str, home: Path, first: str, megabytes
         module = Path(work, "ivy.xml")
         module.write_text(text, encoding="utf-8")
         jars = Path(work, "jars")
-        command = [java, *_BRIEF, "-jar", str(ivy), "-cache", str(cache_dir() / "ivy"), "-ivy", str(module)]
+        command = [java, *BRIEF, "-jar", str(ivy), "-cache", str(cache_dir() / "ivy"), "-ivy", str(module)]
         settings = os.environ.get("TWINLOG_IVY_SETTINGS")
         if settings:
             command += ["-settings", settings]

@@ -12,6 +12,10 @@ from pathlib import Path
 from harness.errors import HarnessError
 
 OLDEST_JAVA = 17
+BRIEF = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+"""For programs that run for seconds: their best code would be ready after their end, at twice the processor time."""
+BRIEF_TOOL = tuple(f"-J{option}" for option in BRIEF)
+"""The same for the tools of a JDK."""
 WAY_OUT = f"install a JDK or JRE of version {OLDEST_JAVA} or newer, or point JAVA_HOME at one"
 
 

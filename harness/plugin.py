@@ -12,7 +12,7 @@ from pathlib import Path
 
 from harness.errors import HarnessError
 from harness.jars import KAFKA_VERSION, cache_dir, kafka_classpath, locked
-from harness.java import java_command
+from harness.java import BRIEF_TOOL, java_command
 
 
 def plugin_jar(source: Path, jars: Sequence[Path] | None = None) -> Path:
@@ -31,7 +31,7 @@ def plugin_jar(source: Path, jars: Sequence[Path] | None = None) -> Path:
             jars = [jar for jar in kafka_classpath() if jar.name == f"kafka-clients-{KAFKA_VERSION}.jar"]
         path = os.pathsep.join(map(str, jars))
         with tempfile.TemporaryDirectory(prefix=".plugin-", dir=kept.parent) as work:
-            command = [str(javac), "--release", "17", "-cp", path, "-d", work, str(source)]
+            command = [str(javac), *BRIEF_TOOL, "--release", "17", "-cp", path, "-d", work, str(source)]
             done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
             if done.returncode != 0:
                 raise HarnessError(f"{source} could not be compiled:\n{done.stderr}")
