@@ -298,6 +298,21 @@ def test_a_held_gap_is_accepted_while_the_flow_runs(scene: Scene, new_name: Call
     assert scene.copies(topic, 1) == list(range(100))
 
 
+def test_gaps_that_the_policy_skips_stay_in_the_audit(scene: Scene, new_name: Callable[[str], str]) -> None:
+    topic = create_topic(scene.source, new_name("t"))
+    produce(scene.source, topic, numbered(50))
+    scene.write({"topics": topic, "twinlog.gap.policy": "skip"})
+    with scene.running():
+        scene.wait_for_copies(topic, 50)
+    for end, first, copies in ((100, 70, 80), (150, 130, 100)):
+        produce(scene.source, topic, numbered(50, start=end - 50))
+        delete_records(scene.source, topic, first)
+        with scene.running():
+            scene.wait_for_copies(topic, copies)
+    passed = (50, [f"{topic}-0: 50 source offsets (50 to 69, 100 to 129)"])
+    wait_for(lambda: scene.audit()[1] == {"passed-over": passed}, 60, "the audit has both gaps")
+
+
 def test_groups_are_led_to_the_records_that_were_copied_again_and_none_is_skipped(
     scene: Scene, new_name: Callable[[str], str]
 ) -> None:
