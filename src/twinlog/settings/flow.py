@@ -400,6 +400,18 @@ class FlowSettings:
         return self.enabled and self.kind in {None, "source"}
 
     @property
+    def only_copies(self) -> bool:
+        """Whether the flow leaves group offsets, ACLs and heartbeats alone, and the source unwritten, as a canary does;
+        a flow of MirrorMaker 2 rarely has these settings together."""
+        intervals = (
+            self.sync_group_offsets_interval_s,
+            self.sync_topic_acls_interval_s,
+            self.emit_heartbeats_interval_s,
+        )
+        at_target = self.offset_syncs_location == "target"
+        return at_target and not self.heartbeats_replication_enabled and not any(one is not None for one in intervals)
+
+    @property
     def heartbeat_names(self) -> HeartbeatNames:
         """The names of heartbeats topics, by the aliases of the file alone."""
         return HeartbeatNames(self.separator, frozenset((self.source, self.target, *self.aliases)))

@@ -215,6 +215,12 @@ def _withdrawn(
     )
 
     of_mm2 = read_flows_asked(file, [], secrets, None, None, whole=True)
+    if any(one.only_copies for one in of_mm2.flows):
+        raise typer.BadParameter(
+            f"{file} is a canary's file, and these commands would remove rights of MirrorMaker 2: write twinlog acls "
+            "CANARY_FILE --withdraw MM2_FILE",
+            param_hint="--withdraw",
+        )
     theirs = clients_of(of_mm2.flows, of_mm2.worker)
     # A canary has another alias for a cluster.
     alias = {

@@ -48,14 +48,6 @@ OWN_SETTINGS: Mapping[str, str] = {
 """Settings of the canary's flow. The topic of offset syncs on the source has the alias of the target alone in its name,
 so that MirrorMaker 2 would translate the offsets of groups by the canary's syncs."""
 
-
-def has_own_settings(flow: FlowSettings) -> bool:
-    """Whether a flow has the settings that each canary has, and that a flow of MirrorMaker 2 rarely has together."""
-    intervals = (flow.sync_group_offsets_interval_s, flow.sync_topic_acls_interval_s, flow.emit_heartbeats_interval_s)
-    at_target = flow.offset_syncs_location == "target"
-    return at_target and not flow.heartbeats_replication_enabled and not any(one is not None for one in intervals)
-
-
 _DEFAULT_POLICY = "org.apache.kafka.connect.mirror.DefaultReplicationPolicy"
 _PLAIN = re.compile(r"[A-Za-z0-9_-]")
 

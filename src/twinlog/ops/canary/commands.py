@@ -242,9 +242,7 @@ def report(
         known = read_flow_file(file, connectors or [], secrets, unknown_keys="warn")
         of_canary = read_flow_file(canary_file, [], secrets)
         flows = at_work(of_canary.flows)
-    from twinlog.ops.canary.canary_file import has_own_settings  # noqa: PLC0415 - Kafka's library is slow to import for --help
-
-    if any(map(has_own_settings, known.flows)) and not any(map(has_own_settings, flows)):
+    if any(one.only_copies for one in known.flows) and not any(one.only_copies for one in flows):
         raise typer.BadParameter(
             f"the first file is a canary's file, and {canary_file} is none: give the file of MirrorMaker 2 first, then "
             f"the file of the canary: twinlog canary report {canary_file} {file}",

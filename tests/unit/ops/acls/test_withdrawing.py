@@ -92,6 +92,11 @@ def test_a_canary_gives_back_only_its_own_rights(tmp_path: Path) -> None:
     removed = [line for line in text.splitlines() if "--remove" in line]
     assert removed
     assert all("--remove --force --allow-principal User:mirror" in line for line in removed)
+    swapped = CliRunner().invoke(
+        app, ["acls", str(file), "--withdraw", str(folder / "canary.properties")], env={"COLUMNS": "300"}
+    )
+    assert swapped.exit_code == 2
+    assert "is a canary's file, and these commands would remove rights of MirrorMaker 2" in swapped.output
     whole = CliRunner().invoke(app, [*words[:2], *words[4:]])
     every = whole.stdout
     (note,) = (line for line in whole.stderr.splitlines() if "audit" in line)
