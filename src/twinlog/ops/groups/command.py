@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from twinlog.clock import SYSTEM
-from twinlog.console.command_log import ends_if_wrong, log_warnings, print_note, waits_reported
+from twinlog.console.command_log import ends_if_wrong, log_warnings, print_error, print_note, waits_reported
 from twinlog.console.data_format import DataFormat, print_result
-from twinlog.console.exit_codes import FOUND, UNREACHABLE, WRONG, end_with
+from twinlog.console.exit_codes import FOUND, UNREACHABLE, WRONG, code_of, end_with, failure_text
 from twinlog.console.options import (
     AnyFlow,
     ClusterLogins,
@@ -110,29 +110,45 @@ def groups(
                 for one in wanted
             ]
             with waits_reported(readers):
-                seen = _look(readers, group or [], repeats, wait_s if wait else None)
+                seen, failed = read_flows(readers, group or [], repeats, wait_s if wait else None)
         except TwinlogError as error:
             end_with(error)
     print_result(
         output,
-        lambda: {"safe": _all_done(seen), "flows": [flow_json(one) for one in seen]},
+        lambda: {"safe": _all_done(seen) and not failed, "flows": [flow_json(one) for one in seen]},
         lambda: ["\n\n".join("\n".join(lines(one)) for one in seen)],
     )
+    for trouble in failed:
+        print_error(failure_text(trouble))
+    if failed:
+        raise typer.Exit(max(map(code_of, failed)))
     if not _all_done(seen):
         raise typer.Exit(
             UNREACHABLE if any(one.source_trouble or one.unlisted or one.hidden for one in seen) else FOUND
         )
 
 
-def _look(
-    readers: Sequence[GroupsReader], wanted: Sequence[str], repeats: int, timeout_s: float | None
-) -> list[GroupsSnapshot]:
-    """Return the snapshots of the readers; with `timeout_s`, wait until all groups may move or that time is over."""
+def read_flows(
+    readers: Sequence[GroupsReader], wanted: Sequence[str], repeats: int, timeout_s: float | None = None
+) -> tuple[list[GroupsSnapshot], list[ClusterError]]:
+    """Return the snapshots of the readers, and the errors of further readers: the loss of a cluster leaves the flow to
+    the other cluster readable.
 
-    def look() -> list[GroupsSnapshot]:
-        return [reader.read(wanted, most_repeats=repeats) for reader in readers]
-
-    return look() if timeout_s is None else wait_until_done(look, timeout_s)
+    With `timeout_s` wait until all groups may move, or that time is over; then each reader has to answer. Raises
+    ClusterError if no reader has a snapshot.
+    """
+    if timeout_s is not None:
+        return wait_until_done(lambda: [reader.read(wanted, most_repeats=repeats) for reader in readers], timeout_s), []
+    seen: list[GroupsSnapshot] = []
+    failed: list[ClusterError] = []
+    for reader in readers:
+        try:
+            seen.append(reader.read(wanted, most_repeats=repeats))
+        except ClusterError as error:
+            failed.append(error)
+    if not seen:
+        raise failed[0]
+    return seen, failed
 
 
 def wait_until_done(

@@ -258,7 +258,17 @@ class GroupsReader(ClustersReader):
     ) -> ClusterGroups:
         if not cluster.client.connected:
             cluster.connect(self._connect_s)
-        return read_groups(cluster, wanted, known)
+        try:
+            return read_groups(cluster, wanted, known)
+        except RefusedError as error:
+            # Brokers also refuse a group that is unknown: its name may be wrong.
+            refused = [group for group in wanted if error.resource == f"group {group}"]
+            strange = [group for group in refused if not self._groups.accepts(group)]
+            if not strange:
+                raise
+            text = f"{error}; or correct the name, as the groups of {self.settings.name} leave out {strange[0]}: "
+            text += ", ".join(self.settings.groups)
+            raise RefusedError(text, resource=error.resource, message_id=error.message_id) from None
 
     def _hidden_positions(
         self, hidden: HiddenOffsets, here: ClusterGroups

@@ -200,10 +200,10 @@ def clusters(monkeypatch: pytest.MonkeyPatch) -> Iterator[Clusters]:
         yield source, target
 
 
-def run(tmp_path: Path) -> tuple[int, str]:
+def run(tmp_path: Path, *options: str, more: str = "") -> tuple[int, str]:
     file = tmp_path / "mm2.properties"
-    file.write_text(FILE)
-    done = CliRunner().invoke(app, ["groups", str(file)])
+    file.write_text(FILE + more)
+    done = CliRunner().invoke(app, ["groups", str(file), *options])
     return done.exit_code, done.stdout + done.stderr
 
 
@@ -226,3 +226,29 @@ def test_what_the_flow_has_stored_is_asked_for_again(clusters: Clusters, tmp_pat
     clusters[1].fault(LIST_OFFSETS, Fault(lost=True), topic="mm2-offsets.s.internal")
     assert run(tmp_path)[0] == 1
     assert clusters[1].faults_left == 0
+
+
+def test_the_loss_of_a_cluster_leaves_the_flow_to_the_other_cluster_readable(
+    clusters: Clusters, tmp_path: Path
+) -> None:
+    source, _ = clusters
+    source.fault(LIST_GROUPS, Fault(lost=True), times=99)
+    code, out = run(tmp_path, more="w->s.enabled = true\n")
+    assert code == 3
+    assert "the source is silent, these are the facts of the target" in out
+    assert "s->w: all groups that it follows lack offsets" in out
+    assert [line for line in out.splitlines() if line.startswith("twinlog: TW-") and "cluster s" in line]
+
+
+@pytest.mark.parametrize(("name", "hint"), [("bilings", True), ("billing", False)])
+def test_a_refused_group_outside_the_groups_of_the_flow_may_be_misspelt(
+    clusters: Clusters, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, hint: bool
+) -> None:
+    def refuse(cluster: ClusterAdmin, *_: object) -> None:
+        raise cluster.client.lacks("DESCRIBE", f"group {name}", "reading its offsets")
+
+    monkeypatch.setattr(groups, "read_groups", refuse)
+    code, out = run(tmp_path, "--group", name, more="groups = billing, shop\n")
+    assert code == 3
+    assert f"lacks DESCRIBE on group {name}" in out
+    assert ("or correct the name, as the groups of s->w leave out bilings: billing, shop" in out) is hint
