@@ -25,7 +25,7 @@ from twinlog.model.types import GroupId, TopicName
 from twinlog.ops.acls.needs import needed_rights
 from twinlog.ops.acls.rights import USES
 from twinlog.ops.audit.acls import acls_found
-from twinlog.ops.audit.clusters import changes_found, settings_found, state_found
+from twinlog.ops.audit.clusters import changes_found, changes_scope, settings_found, state_found
 from twinlog.ops.audit.groups import group_findings
 from twinlog.ops.audit.near_misses import outside
 from twinlog.ops.audit.records import CompareRanges, gap_findings, record_findings, suspect_histories
@@ -369,8 +369,8 @@ class FlowAuditor:
             connect=self._connect,
         ) as planner:
             plan = planner.plan(RATE)
-        scope = "none, twinlog runs the flow" if self._by_twinlog else "by the code of `twinlog plan`"
-        return PartResult(AuditPart.CHANGES, tuple(changes_found(plan, by_twinlog=self._by_twinlog)), scope)
+        found = changes_found(plan, by_twinlog=self._by_twinlog)
+        return PartResult(AuditPart.CHANGES, tuple(found), changes_scope(found, by_twinlog=self._by_twinlog))
 
     # Inventories, each read once.
 

@@ -247,6 +247,14 @@ def changes_found(plan: FlowPlan, *, by_twinlog: bool = False) -> list[Finding]:
     return found
 
 
+def changes_scope(found: Sequence[Finding], *, by_twinlog: bool) -> str:
+    """The content of the part about changes; a flow that twinlog runs may have obstacles, and has no change ahead."""
+    if not by_twinlog:
+        return "by the code of `twinlog plan`"
+    ahead = "no change is ahead, as twinlog runs the flow"
+    return f"{ahead}; {counted(len(found), 'obstacle')} of its run" if found else ahead
+
+
 def _problem(plan: FlowPlan, problem: Problem, words: str) -> Finding:
     """A problem after some words; the way out of most problems is the last part of their text."""
     text, _, way = problem.text.rpartition("; ")

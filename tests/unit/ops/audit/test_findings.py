@@ -26,7 +26,14 @@ from twinlog.mistakes import ConfigWarning, MistakeKind
 from twinlog.model.held import HeldPartition
 from twinlog.model.types import SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.ops.audit.auditor import AuditDeadline, AuditTimeoutError
-from twinlog.ops.audit.clusters import changes_found, keys_found, release_found, settings_found, state_found
+from twinlog.ops.audit.clusters import (
+    changes_found,
+    changes_scope,
+    keys_found,
+    release_found,
+    settings_found,
+    state_found,
+)
 from twinlog.ops.audit.groups import group_findings
 from twinlog.ops.audit.near_misses import near_miss
 from twinlog.ops.audit.records import gap_findings, record_findings
@@ -522,3 +529,11 @@ def test_exit_codes_of_a_wrong_file_and_a_silent_cluster(tmp_path: Path) -> None
     )
     assert done.exit_code == 2
     assert "leave out their files" in done.output
+
+
+def test_a_flow_that_twinlog_runs_has_obstacles_and_no_change_ahead() -> None:
+    obstacle = Finding("problem", Severity.WARNING, AuditPart.CHANGES, "a limit", "raise it")
+    ahead = "no change is ahead, as twinlog runs the flow"
+    assert changes_scope([], by_twinlog=True) == ahead
+    assert changes_scope([obstacle], by_twinlog=True) == f"{ahead}; 1 obstacle of its run"
+    assert changes_scope([obstacle], by_twinlog=False) == "by the code of `twinlog plan`"
