@@ -17,6 +17,7 @@ from twinlog.kafka.protocol.error_codes import Code
 from twinlog.lease.progress import CopierCounters, PartitionProgress, Report
 from twinlog.model.types import TopicPartition
 from twinlog.settings.flow import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
+from twinlog.worker.flow.flow import FlowRunner
 from twinlog.worker.status.flow_reporter import LASTS_S, FlowReporter, FollowedSoFar, LastError
 from twinlog.worker.status.flow_status import OLD_S, WINDOW_S, FlowStatus
 from twinlog.worker.status.report import (
@@ -278,6 +279,26 @@ def test_a_lasting_error_is_over_once_the_flow_has_no_trouble() -> None:
     # Lost records stay lost.
     reporter.last_error.record_error("gap: x")
     assert after(1, None).last_error_over_ms is None
+
+
+@pytest.mark.parametrize(("kind", "over"), [("limit", True), ("gap", False)])
+def test_a_record_that_waited_for_a_raised_limit_is_no_error_any_more(kind: str, over: bool) -> None:
+    clock = VirtualClock()
+    reporter = FlowReporter(SETTINGS, clock)
+    flow: Any = SimpleNamespace(
+        settings=SETTINGS,
+        _reporter=reporter,
+        _clock=clock,
+        flow_status=SimpleNamespace(meters=SimpleNamespace(event=lambda *_: None)),
+        by_settings=SimpleNamespace(keeps_settings=None),
+    )
+    FlowRunner._copier_event(flow, kind, "a record does not fit")
+    found = reporter.report("running", "a record does not fit")
+    assert (found.last_error or "").endswith("a record does not fit")
+    assert found.last_error_over_ms is None
+    clock.now += 1
+    found = reporter.report("running", None)
+    assert (found.last_error_over_ms == found.at_ms) is over
 
 
 def test_a_trouble_is_an_error_once_it_lasts() -> None:

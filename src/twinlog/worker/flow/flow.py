@@ -420,7 +420,8 @@ class FlowRunner:
 
     def _copier_event(self, kind: str, text: str) -> None:
         event = with_event_id(kind, text)
-        self._reporter.last_error.record_error(event)
+        # A record that waits for a raised limit is copied then; lost records stay lost.
+        self._reporter.last_error.record_error(event, lasts=kind == LIMIT_EVENT)
         log.warning("%s", with_id(f"{self.settings.name}: {event}", "TW-WAIT-05"))
         self.flow_status.meters.event(kind, wall_ms(self._clock))
         keeps_settings = self.by_settings.keeps_settings
