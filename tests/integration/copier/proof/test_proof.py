@@ -200,24 +200,26 @@ def test_a_foreign_record_holds_its_partition_alone(
     assert len(consume(copy_flow.target, remote)) == 61
 
 
+@pytest.mark.parametrize("exactly_once", ["disabled", "enabled"])
 def test_a_foreign_transaction_that_is_open_at_the_begin_is_found_once_it_is_committed(
-    copy_flow: CopyFlow, topic_name: str
+    copy_flow: CopyFlow, topic_name: str, exactly_once: str
 ) -> None:
     remote = copy_flow.create(topic_name)
-    running = copy_flow.start(topic_name, proof=True)
+    running = copy_flow.start(topic_name, proof=True, exactly_once=exactly_once)
     produce(copy_flow.source, topic_name, numbered(30))
     wait_proven(copy_flow, running, topic_name)
     running.release()
+    first = offsets(copy_flow.target, remote)[1]
     foreign = Transaction(copy_flow.target, remote, topic_name)
     foreign.write("foreign")
-    running = copy_flow.start(topic_name, proof=True)
+    running = copy_flow.start(topic_name, proof=True, exactly_once=exactly_once)
     produce(copy_flow.source, topic_name, numbered(30, start=30))
     running.wait_for_position(topic_name, 60)
     assert running.heard.held == []
     foreign.commit()
     held = running.wait_for_held()
     assert (held.reason, held.message_id) == ("difference", "TW-PROOF-01")
-    assert f"{remote}-0 differs: at offset 30 it has a record of another program" in held.text
+    assert f"{remote}-0 differs: at offset {first} it has a record of another program" in held.text
     running.release()
 
 
