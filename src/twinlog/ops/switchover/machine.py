@@ -42,6 +42,7 @@ from twinlog.ops.switchover.steps.step import (
     Show,
     StepContext,
     SwitchoverClusters,
+    notes_of,
     replace_notes,
 )
 from twinlog.ops.switchover.steps.steps import ORDER, STEPS, count_uncopied, lift
@@ -142,7 +143,7 @@ class SwitchoverMachine:
             require_same(self._journal.entries, self._world, "from", "to", "topics")
             run = self._owned(run)
             if emergency:
-                self._fence_returned_source(run)
+                self._fence_returned_source(run, options.fence)
             self._sync_again(run, emergency=emergency)
             self._end_earlier(run)
             self._count_uncopied(run)
@@ -292,15 +293,25 @@ class SwitchoverMachine:
                 [begun, JournalLine("groups", StepPhase.DONE, JournalEntry(self._world.now_ms(), result))]
             )
 
-    def _fence_returned_source(self, run: SwitchoverRun) -> None:
-        """Raise the fence that an emergency had to leave out, if the source answers now; its other steps stay done."""
-        entries, world = self._journal.entries, self._world
-        if not lacks_fence(entries, world):
+    def _fence_returned_source(self, run: SwitchoverRun, wanted: FenceMethod | None) -> None:
+        """Raise the fence that an emergency had to leave out, if the source answers now; its other steps stay done.
+
+        `wanted` is the method of the fence, None for the method of the run before.
+        """
+        world = self._world
+        if not lacks_fence(self._journal.entries, world):
             return
-        begun = entries.begun("fence") or {}
+        context = StepContext(world, run.options, self._journal.entries, self._show, self._confirming(run))
+        begun = context.entries.begun("fence") or {}
         lines = [JournalLine("fence", StepPhase.DONE, None)]
-        context = StepContext(world, run.options, entries, self._show, self._confirming(run))
         self._show("fence", STEPS["fence"].words)
+        if wanted is not None and wanted is not context.fence:
+            # The changes of the other method may be there in part.
+            self._tried("fence", lift, context)
+            begun = {}
+            amended = self._amended("check", {**context.done("check"), "fence": wanted})
+            self._journal.write([amended, JournalLine("fence", StepPhase.BEGUN, None)])
+            context.entries = self._journal.entries
         if not begun or "left" in begun:
             plan = self._tried("fence", STEPS["fence"].begin, context)
             lines.append(JournalLine("fence", StepPhase.BEGUN, JournalEntry(world.now_ms(), plan)))
@@ -310,15 +321,19 @@ class SwitchoverMachine:
         if isinstance(result, EarlierStep):
             return
         lines = [JournalLine("fence", StepPhase.DONE, JournalEntry(world.now_ms(), result))]
-        if "left" not in result:
-            note = PreflightNote(f"cluster {world.ends.source} was silent, answered later, and was fenced then")
-            lines.append(self._amended("check", replace_notes(context.done("check"), {NoteKind.SILENT}, note)))
+        answered = f"cluster {world.ends.source} was silent, answered later"
+        note = PreflightNote(f"{answered}, and was fenced then")
+        if "left" in result or context.fence is FenceMethod.NONE:
+            note = PreflightNote(f"{answered}, and its producers stay unfenced", NoteKind.SILENT)
+        checked = context.done("check")
+        if any(one.kind is NoteKind.SILENT for one in notes_of(checked)):
+            lines.append(self._amended("check", replace_notes(checked, {NoteKind.SILENT}, note)))
         self._journal.write(lines)
 
     def _count_uncopied(self, run: SwitchoverRun) -> None:
-        """Count the records that an emergency left on its source, once the source answers and is fenced."""
+        """Count the records that an emergency left on its source, once the source answers, fenced or not."""
         entries, world = self._journal.entries, self._world
-        if run.options.kind is not SwitchoverKind.EMERGENCY or not world.source_answers or lacks_fence(entries, world):
+        if run.options.kind is not SwitchoverKind.EMERGENCY or not world.source_answers:
             return
         self._show("prove", f"count the records on {world.ends.source} without a copy")
         context = StepContext(world, run.options, entries, self._show)

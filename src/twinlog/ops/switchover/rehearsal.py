@@ -107,9 +107,10 @@ def _rehearse_again(
     lost = options.kind is SwitchoverKind.EMERGENCY
     of_run = options if lost or entries.run is None else entries.run.options
     context = StepContext(world, of_run, entries)
-    preflight = Preflight(context.topics, context.fence)
+    fences = lost and lacks_fence(entries, world)
+    preflight = Preflight(context.topics, (fences and options.fence) or context.fence)
     steps = _wait_of(world, options)
-    if lost and lacks_fence(entries, world):
+    if fences:
         calls, seconds = _fence_calls(world, preflight)
         steps.append(RehearsedStep("fence", STEPS["fence"].words, tuple(calls), seconds))
     calls, seconds = _commits(world, read_moving_groups(context))

@@ -98,8 +98,9 @@ def failed_parts(
 ) -> list[str]:
     """The parts of a finished switchover that failed, a line for each reason, with the way out.
 
-    These are refused commits, groups whose offsets on the source were unreadable, topics that the target refused, and
-    topics of the flow that a repeated command found unmoved; after a release, the denials that stay.
+    These are refused commits, groups whose offsets on the source were unreadable, topics that the target refused, the
+    failed fence of a source that answers, and topics of the flow that a repeated command found unmoved; after a
+    release, the denials that stay.
     """
     if run.state is not SwitchoverState.DONE:
         return []
@@ -116,7 +117,16 @@ def failed_parts(
             if one.get("refused"):
                 place = f"group {name} in {one['to_topic']}-{one['partition']} at {one['to_offset']}"
                 refused.setdefault(one["refused"], []).append(place)
-    lines = [f"{target} refused the commit of {listed(places)}: {why}; then {again}" for why, places in refused.items()]
+    lines = []
+    left = _left_fence(entries)
+    if left.get("answers") and entries.done("release") is None:
+        lines.append(
+            f"producers on {source} are unfenced, though {source} answers: keep them away ({left['left']}); then "
+            f"{actions.repeat}: it fences them"
+        )
+    lines += [
+        f"{target} refused the commit of {listed(places)}: {why}; then {again}" for why, places in refused.items()
+    ]
     lines += [f"the offsets of {listed(names)} on {source} were unreadable: {why}" for why, names in unread.items()]
     lines += [
         f"{topic} was not moved, as the check did not see it: its producers write to {source} unfenced; run twinlog "
@@ -126,6 +136,12 @@ def failed_parts(
     lines += (f"{FENCE_STAYS}: {line}" for line in (entries.done("release") or {}).get("stays", ()))
     created = (entries.done("topics") or {}).get("refused", {})
     return [*lines, *(f"create topic {name} on {target}: {why}" for name, why in created.items())]
+
+
+def _left_fence(entries: JournalEntries) -> Data:
+    """The entry of a fence that an emergency left out; empty if it left out none."""
+    found = [one for one in (entries.done("fence"), entries.begun("fence")) if one and "left" in one]
+    return found[0] if found else {}
 
 
 POSITIONS = (
@@ -313,12 +329,14 @@ def _next(entries: JournalEntries, run: SwitchoverRun, found: Data, actions: Swi
             f"look at {names} on {target}: the proof of equality reported differences there, the last of "
             f"{different[0]['topic']}-{different[0]['partition']} is {different[0]['proof']['difference']}"
         )
-    left = (entries.begun("fence") or {}).get("left") or (entries.done("fence") or {}).get("left")
+    left = _left_fence(entries)
     if left:
-        lines.append(
-            f"producers on {source} stay unfenced: keep them away when it is back, and {actions.repeat} then: it "
-            f"fences them ({left})"
-        )
+        # Of a source that answers, this is a failed part.
+        if not left.get("answers") or entries.done("release") is not None:
+            lines.append(
+                f"producers on {source} stay unfenced: keep them away when it is back, and {actions.repeat} then: it "
+                f"fences them ({left['left']})"
+            )
     elif found["fence"] != FenceMethod.NONE and entries.done("release") is None:
         if found["fence"] == FenceMethod.QUOTA:
             lines.append(

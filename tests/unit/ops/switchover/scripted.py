@@ -28,6 +28,7 @@ from twinlog.ops.switchover.model import (
     GroupOffset,
     MovedGroups,
     MovedTopic,
+    NotReadyError,
     Preflight,
     PreflightNote,
     RefusedCommits,
@@ -145,6 +146,10 @@ class Brokers:
     copies_after_ms: int = 0
     """For so long after the fence the flow copies nothing."""
     fenced_ms: int = 0
+    unfit_fences: Mapping[FenceMethod, str] = field(default_factory=dict)
+    """The reasons why the source takes no fence of a method."""
+    fence_method: FenceMethod | None = None
+    """The method of the last planned fence."""
     refuses: dict[TopicPartition, str] = field(default_factory=dict)
     """The commits that the target refuses, with its reasons."""
     proves: bool = False
@@ -297,6 +302,9 @@ class ScriptedWorld:
         self._require("source")
         # What is restored must have been read before anything was changed.
         assert not self.brokers.fenced
+        if fence in self.brokers.unfit_fences:
+            raise NotReadyError((self.brokers.unfit_fences[fence],))
+        self.brokers.fence_method = fence
         return {"restore": "open"}
 
     def _require(self, side: Side) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import Any
 
@@ -18,6 +18,7 @@ from tests.unit.ops.switchover.machines import (
     stopped_in_watch,
 )
 from tests.unit.ops.switchover.scripted import P0, P1, Brokers, Kill, KilledError, ScriptedJournal, ScriptedWorld
+from twinlog.console.exit_codes import FINE, FOUND
 from twinlog.errors import ClusterError, RefusedError
 from twinlog.kafka.retry import COMMAND_CONNECT_S
 from twinlog.mirror.topics.journal_keys import StepPhase, SwitchoverState
@@ -25,6 +26,8 @@ from twinlog.model.types import TopicPartition
 from twinlog.ops.switchover.journal import JournalEntries, ended_by
 from twinlog.ops.switchover.machine import SwitchoverMachine
 from twinlog.ops.switchover.model import (
+    Data,
+    FenceMethod,
     MovedTopic,
     NoteKind,
     PreflightNote,
@@ -35,6 +38,7 @@ from twinlog.ops.switchover.model import (
 )
 from twinlog.ops.switchover.rehearsal import rehearse, unavailable_s
 from twinlog.ops.switchover.report import proved_flows, report
+from twinlog.ops.switchover.session import print_failed_parts
 
 
 def way_back(there: Brokers, earlier: JournalEntries, **what: Any) -> Brokers:
@@ -254,6 +258,69 @@ def test_an_emergency_after_the_end_counts_what_stayed_on_the_source_that_is_bac
     assert held not in data["notes"]
     assert {passed, similar} < set(data["notes"]), "only notes of replaced kinds are gone, whatever their text"
     assert not any("are on a alone" in line for line in data["next"])
+
+
+def test_a_failed_fence_on_a_source_that_is_back_is_a_failed_part_and_its_records_are_counted() -> None:
+    emergency = SwitchoverOptions(SwitchoverKind.EMERGENCY)
+    silent = PreflightNote("cluster a is silent, and producers there stay unfenced", NoteKind.SILENT)
+    brokers = Brokers(A_TO_B, source_lost=True, producing=False, copies_nothing=True, notes=(silent,))
+    brokers.group_at = {P0: 8, P1: 20}
+    brokers.unfit_fences = {FenceMethod.ACL: "orders lacks an ACL; use --fence quota"}
+    first = machine(brokers).run(emergency)
+    assert not report(first)["failed"], "of a silent source, the fence has time"
+    assert print_failed_parts(first) == FINE
+    assert any("stay unfenced: keep them away when it is back" in line for line in report(first)["next"])
+    brokers.source_lost = False
+    entries = machine(brokers).run(emergency)
+    data = report(entries)
+    (failed,) = data["failed"]
+    assert failed.startswith("producers on a are unfenced, though a answers: keep them away (orders lacks an ACL; ")
+    assert print_failed_parts(entries) == FOUND
+    assert [line for line in data["next"] if "unfenced" in line] == [failed]
+    assert [note for note in data["notes"] if "silent" in note] == [
+        "cluster a was silent, answered later, and its producers stay unfenced"
+    ]
+    assert [(row["end"], row["copied"]) for row in data["partitions"]] == [(50, 10), (20, 20)]
+    (count,) = [note for note in data["notes"] if note.startswith("records of a without a copy: 40 records at ")]
+    assert count.endswith(", and all later records")
+
+
+@pytest.mark.parametrize("begun", [False, True], ids=["planned", "begun"])
+def test_a_repeated_emergency_fences_by_the_method_of_its_own_command(begun: bool) -> None:
+    emergency = SwitchoverOptions(SwitchoverKind.EMERGENCY)
+    silent = PreflightNote("cluster a is silent, and producers there stay unfenced", NoteKind.SILENT)
+    first = Brokers(A_TO_B, source_lost=True, producing=False, copies_nothing=True, notes=(silent,))
+    first.group_at = {P0: 8, P1: 20}
+    machine(first).run(emergency)
+    first.source_lost = False
+    first.unfit_fences = {} if begun else {FenceMethod.ACL: "orders lacks an ACL; use --fence quota"}
+    world = ScriptedWorld(first, Kill())
+
+    def refuse(plan: Data, confirm: Callable[[], None]) -> None:
+        raise ClusterError("cluster a refuses the ACL")
+
+    world.fence_producers = refuse  # type: ignore[method-assign]
+    SwitchoverMachine(world, ScriptedJournal(first, Kill()), "host 1").run(emergency)
+    assert not first.fenced
+    quota = SwitchoverOptions(SwitchoverKind.EMERGENCY, FenceMethod.QUOTA)
+    entries = ScriptedJournal(first, Kill()).read()
+    preflight, steps = rehearse(ScriptedWorld(first, Kill()), quota, entries)
+    assert preflight.fence is FenceMethod.QUOTA
+    assert steps[0].step == "fence"
+
+    def again() -> Brokers:
+        return replace(first, records=list(first.records), committed=dict(first.committed), lifts=[])
+
+    for brokers in killed_everywhere(again, lambda brokers, kill: machine(brokers, kill).run(quota), calls=5):
+        assert brokers.fenced
+        assert brokers.fence_method is FenceMethod.QUOTA
+        data = report(ScriptedJournal(brokers, Kill()).entries)
+        assert data["fence"] == FenceMethod.QUOTA
+        assert not data["failed"]
+        assert "cluster a was silent, answered later, and was fenced then" in data["notes"]
+        assert ("source" in brokers.lifts) is begun, "a begun fence of the other method is lifted before"
+        (count,) = [note for note in data["notes"] if note.startswith("records of a without a copy: 40 records at ")]
+        assert "all later" not in count
 
 
 def test_a_source_that_falls_silent_during_its_count_ends_no_emergency() -> None:

@@ -127,7 +127,13 @@ def begin_fence(context: StepContext) -> Data:
     except (ClusterError, NotReadyError) as error:
         if context.options.kind is not SwitchoverKind.EMERGENCY:
             raise
-        return {"left": str(error)}
+        return left_fence(context, error)
+
+
+def left_fence(context: StepContext, error: TwinlogError) -> Data:
+    """The entry of a fence that an emergency leaves out, with the reason, and whether the source answers: then an
+    operator has to act now, and not only when the source is back."""
+    return {"left": str(error), "answers": context.world.source_answers}
 
 
 def fence(context: StepContext) -> Data:
@@ -142,7 +148,7 @@ def fence(context: StepContext) -> Data:
     except ClusterError as error:
         if context.options.kind is not SwitchoverKind.EMERGENCY:
             raise
-        return {"left": str(error)}
+        return left_fence(context, error)
     return {}
 
 
@@ -263,7 +269,8 @@ def count_uncopied(context: StepContext) -> tuple[Data, Data]:
             # Under the same name the records of producers follow the copies.
             counted_row["to_end"] = on_target.get(there[where], row["to_end"])
         rows.append(counted_row)
-    note = uncopied_note(source, f"{counted(sum(left.values()), 'record')} at {shown_moment(at_ms)}")
+    later = ", and all later records" if "left" in context.done("fence") else ""
+    note = uncopied_note(source, f"{counted(sum(left.values()), 'record')} at {shown_moment(at_ms)}{later}")
     replaced = {NoteKind.UNCOPIED} if left else {NoteKind.UNCOPIED, NoteKind.LEFT}
     uncopied = {str(where): [ends[where] - count, ends[where]] for where, count in sorted(left.items())}
     return replace_notes(checked, replaced, note), {**proof, "rows": rows, "uncopied": uncopied}
