@@ -26,7 +26,7 @@ from twinlog.ops.groups.places import GroupPlacesReader
 from twinlog.ops.switchover import report as switchover_report
 from twinlog.ops.switchover import report_text
 from twinlog.ops.switchover.group_facts import SwitchoverGroups
-from twinlog.ops.switchover.model import MovedGroups, MovedTopic, SwitchoverDirection
+from twinlog.ops.switchover.model import GroupOffset, MovedGroups, MovedTopic, SwitchoverDirection
 from twinlog.ops.switchover.rehearsal import _group_call
 from twinlog.ops.switchover.steps.group_step import group_data, judge
 from twinlog.ops.switchover.steps.step import SwitchoverClusters
@@ -225,6 +225,35 @@ def test_a_lost_source_takes_along_the_positions_in_copies_of_the_way_back() -> 
     assert [one.target for one in groups.by_checkpoints(topics, {}).offsets] == [COPY]
     # Topics that keep their names have no copy beside them.
     assert groups.by_checkpoints([MovedTopic(ORDERS, ORDERS, 1, ORDERS)], {}).offsets[-1].target == COPY
+
+
+def test_a_source_that_is_back_tells_how_many_records_a_group_read_again_in_an_original() -> None:
+    """Its position in the copy was unknown in the emergency, and the group read from 677 to 812 on the target."""
+    copy = TopicPartition(TopicName("b.orders"), 0)
+    lost = GroupOffset("shop", copy, None, P0, None, present=677, left_to_switchover=True, target_end=1989)
+    seen = MovedGroups({"shop": ""}, {"shop": "Empty"}, (lost,), source_answers=False)
+    first = group_data(seen, judge(seen), {}, {})["groups"]
+    assert [one["repeats"] for one in first["shop"]["offsets"]] == [1312]
+
+    def again(earlier: Mapping[str, Any], present: int, **more: Any) -> tuple[Mapping[str, Any], tuple[Any, ...]]:
+        known = replace(lost, offset=1989, there=1989, exact=True, present=present, target_end=3000, **more)
+        back = MovedGroups({"shop": "Empty"}, {"shop": "Empty"}, (known,))
+        data = group_data(back, judge(back), {}, earlier)["groups"]
+        row = data["shop"]["offsets"][0]
+        return data, (row["result"], report_text._group_row("shop", switchover_report._group(data["shop"]))[1:3])
+
+    assert again(first, 677)[1] == ("committed", ("0", "0")), "it has read nothing yet"
+    second, found = again(first, 812)
+    assert found == ("committed", ("0", "up to 135"))
+    text = "on the target the group has read up to 135 records again since an earlier run, which it had read on the "
+    assert second["shop"]["offsets"][0]["why"] == f"{text}source"
+    move = GroupMove(SourceOffset(1989), TargetOffset(1989))
+    third, found = again(second, 1989, move=move)
+    assert found == ("there", ("0", "up to 135"))
+    assert again(third, 2500, move=move)[1] == ("moved", ("0", "up to 135")), "the figure stays"
+    assert again(first, 2500)[1] == ("ahead", ("0", "up to 1,312")), "it has read all of them again"
+    # In other topics the flow commits, too.
+    assert again(first, 812, left_to_switchover=False)[1] == ("committed", ("0", "0"))
 
 
 def test_copies_of_mirror_maker_are_translated_as_in_an_audit() -> None:

@@ -12,6 +12,7 @@ from twinlog.mirror.groups.group_moves import COMMITTED, THERE
 from twinlog.mirror.groups.move_facts import MoveFacts
 from twinlog.mirror.groups.safe_move import MoveVerdict
 from twinlog.mirror.groups.safe_move import judge as judge_move
+from twinlog.model.amounts import counted
 from twinlog.model.groups import MEMBERLESS
 from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicPartition
 from twinlog.ops.switchover.journal import Offsets, from_json
@@ -158,7 +159,7 @@ def facts_of(offset: GroupOffset, seen: MovedGroups, stands: int | None) -> Move
     )
 
 
-_OF_MOVE = ("skips", "repeats", "repeats_exact", "exact", "why")
+_OF_MOVE = ("skips", "repeats", "repeats_exact", "exact", "why", "again")
 """The values of an offset by the place at its move."""
 
 
@@ -166,7 +167,34 @@ def _proves_more(known: Data, row: Data) -> bool:
     """Whether an earlier run had a nearer bound for the same offset: offset syncs are deleted, and logs grow since."""
     if known["offset"] != row["offset"] or known.get("repeats") is None:
         return False
-    return row["repeats"] is None or row["skips"] != 0 or known["repeats"] < row["repeats"]
+    of_move = known["repeats"] - known.get("again", 0)
+    return row["repeats"] is None or row["skips"] != 0 or bool(of_move < row["repeats"])
+
+
+def _read_again(one: GroupOffsetDecision, known: Data | None) -> int:
+    """The most records that a group has read on the target since an earlier run, and had read on the source.
+
+    Only in copies of topics of the target: in all other topics, the flow may have committed the later offset.
+    """
+    if known is None:
+        return 0
+    offset = one.offset
+    before: int = known.get("again", 0)
+    stood, present, there = known.get("stood"), offset.present, offset.there
+    # The verdict on a moved group has the repeats since its move.
+    counts = one.result != MOVED and offset.left_to_switchover
+    if not counts or stood is None or present is None or there is None:
+        return before
+    return before + int(max(0, min(present, there) - stood))
+
+
+def _with_read_again(row: Data, again: int) -> Data:
+    """The values of an offset with the records that its group has read a second time on the target."""
+    most = counted(again, "record")
+    text = f"on the target the group has read up to {most} again since an earlier run, which it had read on the source"
+    repeats = None if row["repeats"] is None else row["repeats"] + again
+    why = "; ".join(filter(None, (row["why"], text)))
+    return {"again": again, "repeats": repeats, "repeats_exact": False, "why": why}
 
 
 def group_data(
@@ -204,9 +232,12 @@ def group_data(
             "exact": offset.exact,
             "result": result,
             "refused": why_refused,
+            "stood": offset.there if committed else offset.present,
         }
         known = before.get((offset.group, *offset.source, offset.target.topic))
         if known is not None and result in (MOVED, THERE) and _proves_more(known, row):
             row |= {name: known[name] for name in _OF_MOVE if name in known}
+        elif again := _read_again(one, known):
+            row |= _with_read_again(row, again)
         group["offsets"].append(row)
     return {"groups": dict(sorted(groups.items()))}
