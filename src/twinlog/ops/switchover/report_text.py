@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from twinlog.mirror.groups.group_moves import COMMITTED, THERE
 from twinlog.model.amounts import counted, shown_bytes, shown_count
+from twinlog.model.topics import listed
 from twinlog.ops.switchover.model import Data, FenceMethod, SwitchoverKind
 from twinlog.ops.switchover.steps.group_step import AHEAD, IN_USE, MOVED, REFUSED, UNKNOWN
 
@@ -19,6 +21,9 @@ _RESULTS = {
     UNKNOWN: "not translated",
     REFUSED: "refused",
 }
+
+MOST_REASONS = 10
+"""The most reasons in the row of a group; the JSON report has all of them."""
 
 
 def markdown(data: Data) -> str:
@@ -98,10 +103,41 @@ def _group_row(name: str, one: Data) -> tuple[Any, ...]:
     for offset in one["offsets"]:
         counts[offset["result"]] = counts.get(offset["result"], 0) + 1
     what = ", ".join(f"{count} {_RESULTS[result]}" for result, count in counts.items()) or "none in these topics"
-    reasons = dict.fromkeys(why for offset in one["offsets"] if (why := offset.get("why")))
     refused = dict.fromkeys(why for offset in one["offsets"] if (why := offset.get("refused")))
-    trouble = "".join(f"; {text}" for text in (one["trouble"], *refused, *list(reasons)[:3]) if text)
+    trouble = "".join(f"; {text}" for text in (one["trouble"], *refused, *_reasons(one["offsets"])) if text)
     # A group that is further on the target may have read the records there.
     skipped = shown_count(one["skipped"], exact=False)
     repeated = shown_count(one["repeated"], exact=one["repeated_exact"])
     return name, skipped, repeated, one["state"] or "unknown", what + trouble
+
+
+def _reasons(offsets: Sequence[Data]) -> list[str]:
+    """The reasons of the offsets with their partitions, the largest losses first.
+
+    The last line sums up further reasons, so that the lines have all records of the group's cells.
+    """
+    by_text: dict[str, list[Data]] = {}
+    for offset in offsets:
+        if offset.get("why"):
+            by_text.setdefault(offset["why"], []).append(offset)
+    ordered = sorted(by_text.items(), key=lambda one: max(map(_loss, one[1])), reverse=True)
+    lines = []
+    for text, rows in ordered[:MOST_REASONS]:
+        names = listed([f"{row['to_topic']}-{row['partition']}" for row in rows])
+        lines.append(f"{'each of ' if len(rows) > 1 else ''}{names}: {text}")
+    rest = [row for _, rows in ordered[MOST_REASONS:] for row in rows]
+    if rest:
+        repeats, skips = (shown_count(_total(row[name] for row in rest), exact=False) for name in ("repeats", "skips"))
+        lines.append(f"{counted(len(rest), 'more partition')}: {repeats} repeated, {skips} skipped")
+    return lines
+
+
+def _loss(offset: Data) -> tuple[float, float]:
+    """The skipped and the repeated records of an offset; an unknown number is the largest."""
+    skips, repeats = (math.inf if offset[name] is None else offset[name] for name in ("skips", "repeats"))
+    return skips, repeats
+
+
+def _total(counts: Iterable[int | None]) -> int | None:
+    found = list(counts)
+    return None if None in found else sum(count or 0 for count in found)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import SimpleNamespace
@@ -254,6 +255,45 @@ def test_a_source_that_is_back_tells_how_many_records_a_group_read_again_in_an_o
     assert again(first, 2500)[1] == ("ahead", ("0", "up to 1,312")), "it has read all of them again"
     # In other topics the flow commits, too.
     assert again(first, 812, left_to_switchover=False)[1] == ("committed", ("0", "0"))
+
+
+def repeats_in(partition: int, repeats: int | None, why: str) -> dict[str, Any]:
+    return {
+        "to_topic": "orders",
+        "partition": partition,
+        "result": "unknown",
+        "repeats": repeats,
+        "skips": 0,
+        "why": why,
+    }
+
+
+@pytest.mark.parametrize("partitions", [4, 14])
+def test_the_details_of_a_group_have_all_its_records(partitions: int) -> None:
+    offsets = [repeats_in(number, number + 1, f"up to {number + 1} records") for number in range(partitions)]
+    offsets += [repeats_in(50, 7, "seven records"), repeats_in(51, 7, "seven records")]
+    total = sum(one["repeats"] for one in offsets)
+    group = switchover_report._group({"offsets": offsets, "trouble": None, "state": "Empty"})
+    row = report_text._group_row("shop", group)
+    assert row[2] == f"{total:,}"
+    what, *details = row[4].split("; ")
+    assert what == f"{partitions + 2} not translated"
+    assert "each of orders-50, orders-51: seven records" in details
+    told = 14
+    for line in details:
+        if found := re.fullmatch(r"orders-\d+: up to (\d+) records", line):
+            told += int(found[1])
+        elif found := re.fullmatch(r"(\d+) more partitions: up to (\d+) repeated, 0 skipped", line):
+            assert int(found[1]) == partitions - 9
+            told += int(found[2])
+    assert told == total
+    assert details[0] == f"orders-{partitions - 1}: up to {partitions} records" or partitions == 4
+
+
+def test_an_unknown_number_among_further_reasons_is_no_sum() -> None:
+    offsets = [repeats_in(number, None, f"unknown {number}") for number in range(12)]
+    group = switchover_report._group({"offsets": offsets, "trouble": None, "state": "Empty"})
+    assert report_text._group_row("shop", group)[4].endswith("; 2 more partitions: unknown repeated, 0 skipped")
 
 
 def test_copies_of_mirror_maker_are_translated_as_in_an_audit() -> None:
