@@ -181,6 +181,12 @@ def _of_fence(facts: PreflightFacts, fence: FenceMethod) -> list[str]:
 
 def _notes(facts: PreflightFacts, fence: FenceMethod) -> list[str | PreflightNote]:
     found: list[str | PreflightNote] = []
+    if facts.way_back is not None:
+        found.append(
+            f"switchover {facts.target}->{facts.source} is done, and its way back is `twinlog switchback FILE "
+            f"{facts.way_back.as_options}`: this command begins a "
+            "switchover of its own"
+        )
     if fence is FenceMethod.ACL:
         found.append(f"super users of {facts.source} pass ACLs: stop those that write")
     if fence is FenceMethod.ACL and facts.fenced_too:

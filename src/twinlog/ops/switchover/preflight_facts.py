@@ -22,12 +22,13 @@ from twinlog.ops.switchover.commit_rights import find_refused_commits, groups_by
 from twinlog.ops.switchover.fencing import fenced_too, read_refused_producers
 from twinlog.ops.switchover.flow_process import FlowProcesses, has_members, is_of_other_program, read_copiers
 from twinlog.ops.switchover.group_facts import SwitchoverGroups
-from twinlog.ops.switchover.journal import TopicJournal
+from twinlog.ops.switchover.journal import JournalEntries, TopicJournal
 from twinlog.ops.switchover.model import (
     CopiedPosition,
     MovedGroups,
     MovedTopic,
     SourceEnd,
+    SwitchoverDirection,
     SwitchoverKind,
 )
 from twinlog.ops.switchover.moving_topics import MovingTopics
@@ -89,12 +90,23 @@ class PreflightFacts:
     """The same for the journal of the way back on the source, which keeps the data to lift the fence."""
     closes_earlier: bool = False
     """Whether the switchover marks an earlier switchover as returned, in the journal on the source."""
+    way_back: SwitchoverDirection | None = None
+    """The direction of a planned switchover, if a switchback is due there after a switchover the other way."""
     processes: FlowProcesses = field(default_factory=FlowProcesses)
     """The processes that report that they run the flow."""
     done: bool = False
     """Whether a switchover of the same direction is recorded as done."""
     asks_proof: Collection[TopicName] = ()
     """Source topics that the file wants to be proven."""
+
+
+def needs_way_back(earlier: JournalEntries) -> bool:
+    """Whether the journal of the other direction has a switchover that a switchback ends: it is done, is no way back
+    itself, and its fence was never released."""
+    run = earlier.run
+    if run is None or run.state is not SwitchoverState.DONE or run.options.kind is SwitchoverKind.BACK:
+        return False
+    return earlier.done("release") is None
 
 
 class PreflightFactsReader:
@@ -177,6 +189,7 @@ class PreflightFactsReader:
             hidden=self._topics.find_hidden(here, there, self._positions()),
             journal_rights=self._journal.find_missing_rights(),
             closes_earlier=state is SwitchoverState.DONE,
+            way_back=world.ends if kind is SwitchoverKind.PLANNED and needs_way_back(earlier) else None,
             fence_note_rights=() if kind is SwitchoverKind.EMERGENCY else self._earlier_journal.find_missing_rights(),
             foreseen=foreseen,
             refused_commits=()

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from twinlog.errors import RefusedError
+from twinlog.mirror.topics.journal_keys import StepPhase, SwitchoverState
 from twinlog.mirror.topology.filters import DefaultTopicFilter
 from twinlog.mirror.topology.naming import DefaultReplicationPolicy, IdentityReplicationPolicy
 from twinlog.mirror.topology.topology import Topology
@@ -17,10 +18,19 @@ from twinlog.model.groups import GroupListing
 from twinlog.model.topics import Topic
 from twinlog.model.types import Alias, GroupId, TopicName, TopicPartition
 from twinlog.ops.switchover.flow_process import has_members
-from twinlog.ops.switchover.model import CopiedPosition, FenceMethod, MovedTopic, SourceEnd, SwitchoverKind
+from twinlog.ops.switchover.journal import JournalEntries, JournalEntry, SwitchoverRun
+from twinlog.ops.switchover.model import (
+    CopiedPosition,
+    FenceMethod,
+    MovedTopic,
+    SourceEnd,
+    SwitchoverDirection,
+    SwitchoverKind,
+    SwitchoverOptions,
+)
 from twinlog.ops.switchover.moving_topics import moved_topics
 from twinlog.ops.switchover.preflight import judge_preflight
-from twinlog.ops.switchover.preflight_facts import PreflightFacts
+from twinlog.ops.switchover.preflight_facts import PreflightFacts, needs_way_back
 
 EAST, WEST, SOUTH = Alias("east"), Alias("west"), Alias("south")
 ORDERS, REMOTE = TopicName("orders"), TopicName("east.orders")
@@ -46,6 +56,36 @@ def problems(facts: PreflightFacts, fence: FenceMethod | None = None) -> list[st
 
 def notes(facts: PreflightFacts) -> list[str]:
     return [str(note) for note in judge_preflight(facts, None).notes]
+
+
+@pytest.mark.parametrize(
+    ("state", "kind", "step", "due"),
+    [
+        (SwitchoverState.DONE, SwitchoverKind.PLANNED, "open", True),
+        (SwitchoverState.DONE, SwitchoverKind.EMERGENCY, "open", True),
+        (SwitchoverState.DONE, SwitchoverKind.BACK, "open", False),
+        (SwitchoverState.DONE, SwitchoverKind.PLANNED, "release", False),
+        (SwitchoverState.RETURNED, SwitchoverKind.PLANNED, "open", False),
+        (SwitchoverState.ABORTED, SwitchoverKind.PLANNED, "open", False),
+    ],
+)
+def test_a_switchback_is_due_after_a_switchover_the_other_way(
+    state: SwitchoverState, kind: SwitchoverKind, step: str, due: bool
+) -> None:
+    run = SwitchoverRun("1", SwitchoverDirection(WEST, EAST), SwitchoverOptions(kind), state, 1)
+    assert needs_way_back(JournalEntries(run, {(step, StepPhase.DONE): JournalEntry(2, {})})) is due
+    assert not needs_way_back(JournalEntries())
+
+
+@pytest.mark.parametrize("wave", ["", "w1"])
+def test_a_switchover_in_the_direction_of_a_switchback_names_it(wave: str) -> None:
+    facts = replace(GOOD, way_back=SwitchoverDirection(EAST, WEST, wave))
+    options = f"--from east --to west{f' --wave {wave}' if wave else ''}"
+    assert notes(facts)[0] == (
+        f"switchover west->east is done, and its way back is `twinlog switchback FILE {options}`: this command begins "
+        "a switchover of its own"
+    )
+    assert not any("switchback" in note for note in notes(GOOD))
 
 
 def test_nothing_is_against_it() -> None:
