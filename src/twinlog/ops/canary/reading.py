@@ -131,6 +131,7 @@ class CanaryReader:
         """Observe both programs, then compare groups and records. Raises ClusterError, RefusedError and OptionError."""
         compared, options = self._compared, self._options
         topics = self._topics()
+        self._require_copies(topics)
         counted = {MM2: [one for one in compared.flows if one.copies], TWINLOG: [compared.canary]}
         count = UseCount(
             self._trees,
@@ -182,6 +183,23 @@ class CanaryReader:
                 "with; take these topics out of CANARY_FILE"
             )
         return found
+
+    def _require_copies(self, topics: Sequence[TopicName]) -> None:
+        """Raise OptionError if the target has neither copies nor positions of the canary, as after its removal."""
+        canary = self._compared.canary
+        names = [*map(self._canary_topology.remote_name, topics), TopicName(canary.positions_topic)]
+        admin = self._connect(canary.target, canary.target_admin.client)
+        try:
+            admin.connect(self._connect_s)
+            there = admin.topics()
+        finally:
+            admin.close()
+        if there.keys().isdisjoint(names):
+            raise OptionError(
+                f"the target has none of the canary's topics ({listed(names)}), or hides them from this login: the "
+                "canary has yet to run, or it is gone; a report compares a canary before its topics are deleted and "
+                "its permissions withdrawn"
+            )
 
     # Records and lag over time.
 

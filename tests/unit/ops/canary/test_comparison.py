@@ -12,9 +12,13 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from harness.virtual.cluster import VirtualCluster
+from harness.virtual.loop import VirtualLoop, virtual_loop
 from harness.wait import wait_for
 from twinlog.cli.main import app
+from twinlog.config import load
 from twinlog.errors import OptionError
+from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.model.types import GroupId, TopicName, TopicPartition
 from twinlog.ops.audit.report import AuditPart, Finding, Severity
 from twinlog.ops.canary.comparison import (
@@ -29,6 +33,7 @@ from twinlog.ops.canary.comparison import (
     report_lines,
 )
 from twinlog.ops.canary.process_tree import ProcessTree, ProcessUse
+from twinlog.ops.canary.reading import CanaryReader, CanaryReportOptions, ComparedFlows
 
 PART = TopicPartition(TopicName("orders"), 0)
 RESUME = GroupResume(
@@ -245,3 +250,23 @@ def test_the_file_of_the_canary_must_be_a_canary(tmp_path: Path) -> None:
     )
     two = text.format("c", "east") + "west->c.enabled = true\n"
     assert "it has 2 flows, and a canary has one" in report(tmp_path, two)
+
+
+def test_a_canary_that_is_gone_has_no_report(tmp_path: Path) -> None:
+    file = tmp_path / "mm2.properties"
+    file.write_text(
+        "clusters = s, w\ns.bootstrap.servers = s-1:9092\nw.bootstrap.servers = w-1:9092\ns->w.enabled = true\n"
+    )
+    (flow,) = (one for one in load(file).flows if one.enabled)
+    with virtual_loop(1) as loop:
+        source, _ = VirtualCluster(loop, "s"), VirtualCluster(loop, "w")
+        source.create("orders")
+        reader = CanaryReader(
+            ComparedFlows(flow, (flow,), flow),
+            CanaryReportOptions(),
+            lambda *_: [],
+            connect=lambda alias, client: ClusterAdmin(alias, client, VirtualLoop(loop.world)),
+            clock=loop.clock,
+        )
+        with pytest.raises(OptionError, match=r"none of the canary's topics \(mm2-offsets.*it is gone"):
+            reader.report()
