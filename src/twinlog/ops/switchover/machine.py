@@ -299,9 +299,12 @@ class SwitchoverMachine:
         `wanted` is the method of the fence, None for the method of the run before.
         """
         world = self._world
-        if not lacks_fence(self._journal.entries, world):
-            return
         context = StepContext(world, run.options, self._journal.entries, self._show, self._confirming(run))
+        if not lacks_fence(self._journal.entries, world):
+            raised = "left" not in (context.entries.done("fence") or {"left": ""})
+            if raised and wanted is not None and wanted is not context.fence:
+                self._show("fence", f"--fence {wanted} has no effect: the fence here is {context.fence} already")
+            return
         begun = context.entries.begun("fence") or {}
         lines = [JournalLine("fence", StepPhase.DONE, None)]
         self._show("fence", STEPS["fence"].words)

@@ -321,6 +321,11 @@ def test_a_repeated_emergency_fences_by_the_method_of_its_own_command(begun: boo
         assert ("source" in brokers.lifts) is begun, "a begun fence of the other method is lifted before"
         (count,) = [note for note in data["notes"] if note.startswith("records of a without a copy: 40 records at ")]
         assert "all later" not in count
+    told = list[str]()
+    machine(brokers, told=told).run(emergency)
+    assert not any("no effect" in line for line in told)
+    machine(brokers, told=told).run(SwitchoverOptions(SwitchoverKind.EMERGENCY, FenceMethod.ACL))
+    assert "fence: --fence acl has no effect: the fence here is quota already" in told
 
 
 def test_a_source_that_falls_silent_during_its_count_ends_no_emergency() -> None:
