@@ -301,7 +301,8 @@ class SwitchoverMachine:
         world = self._world
         context = StepContext(world, run.options, self._journal.entries, self._show, self._confirming(run))
         if not lacks_fence(self._journal.entries, world):
-            raised = "left" not in (context.entries.done("fence") or {"left": ""})
+            done = context.entries.done("fence")
+            raised = done is not None and "left" not in done
             if raised and wanted is not None and wanted is not context.fence:
                 self._show("fence", f"--fence {wanted} has no effect: the fence here is {context.fence} already")
             return
