@@ -6,7 +6,6 @@ target. Without this knowledge each momentarily empty group would look as if it 
 
 from __future__ import annotations
 
-import shlex
 import uuid
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -18,7 +17,14 @@ from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.consumer.topic_reader import TopicReader
 from twinlog.kafka.record.last_records import LastRecords, taken
 from twinlog.mirror.groups.move_facts import GroupMove
-from twinlog.mirror.topics.journal_keys import RUN, JournalKey, StepPhase, SwitchoverState, direction_name
+from twinlog.mirror.topics.journal_keys import (
+    RUN,
+    JournalKey,
+    StepPhase,
+    SwitchoverState,
+    direction_name,
+    direction_options,
+)
 from twinlog.model.compact_json import MALFORMED, object_of
 from twinlog.model.topic_names import SWITCHOVERS
 from twinlog.model.types import Alias, GroupId, SourceOffset, TargetOffset, TopicName, TopicPartition
@@ -150,10 +156,9 @@ class _JournalsReader:
 
     def _command(self, wave: str, run: Mapping[str, Any]) -> str:
         kind = run.get("options", {}).get("kind")
-        source, target = self._ends
-        command = f"twinlog {'switchback' if kind == 'back' else 'switchover'} FILE --from {source} --to {target}"
-        named = f"{command} --wave {shlex.quote(wave)}" if wave else command
-        return f"{named} --emergency" if kind == "emergency" else named
+        name = "switchback" if kind == "back" else "switchover"
+        command = f"twinlog {name} FILE {direction_options(*self._ends, wave)}"
+        return f"{command} --emergency" if kind == "emergency" else command
 
 
 class GroupMovesReader(_JournalsReader):

@@ -6,6 +6,7 @@ The topic of the journals is on the cluster to move to; each direction of two cl
 from __future__ import annotations
 
 import json
+import shlex
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -59,3 +60,9 @@ class JournalKey(NamedTuple):
 def direction_name(source: Alias, target: Alias) -> str:
     """The name of a direction in keys and messages."""
     return f"{source}->{target}"
+
+
+def direction_options(source: Alias, target: Alias, wave: str) -> str:
+    """The options of a command that moves the topics of a wave in a direction, for a shell."""
+    named = f" --wave {shlex.quote(wave)}" if wave else ""
+    return f"--from {source} --to {target}{named}"

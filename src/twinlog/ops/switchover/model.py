@@ -9,7 +9,7 @@ from typing import Any
 
 from twinlog.errors import TwinlogError
 from twinlog.mirror.groups.move_facts import GroupMove
-from twinlog.mirror.topics.journal_keys import direction_name
+from twinlog.mirror.topics.journal_keys import direction_name, direction_options
 from twinlog.model.types import Alias, TopicName, TopicPartition
 
 Data = dict[str, Any]
@@ -244,7 +244,7 @@ class SwitchoverDirection:
     @property
     def as_options(self) -> str:
         """The options of a command that moves in this direction."""
-        return f"--from {self.source} --to {self.target}{f' --wave {self.wave}' if self.wave else ''}"
+        return direction_options(self.source, self.target, self.wave)
 
     def __str__(self) -> str:
         return direction_name(self.source, self.target)

@@ -77,10 +77,10 @@ def test_a_switchback_is_due_after_a_switchover_the_other_way(
     assert not needs_way_back(JournalEntries())
 
 
-@pytest.mark.parametrize("wave", ["", "w1"])
-def test_a_switchover_in_the_direction_of_a_switchback_names_it(wave: str) -> None:
+@pytest.mark.parametrize(("wave", "option"), [("", ""), ("w1", " --wave w1"), ("first half", " --wave 'first half'")])
+def test_a_switchover_in_the_direction_of_a_switchback_names_it(wave: str, option: str) -> None:
     facts = replace(GOOD, way_back=SwitchoverDirection(EAST, WEST, wave))
-    options = f"--from east --to west{f' --wave {wave}' if wave else ''}"
+    options = f"--from east --to west{option}"
     assert notes(facts)[0] == (
         f"switchover west->east is done, and its way back is `twinlog switchback FILE {options}`: this command begins "
         "a switchover of its own"
