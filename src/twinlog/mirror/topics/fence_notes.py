@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from twinlog.clock import LONG_AGO
 from twinlog.errors import ClusterError, RefusedError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.consumer.topic_reader import TopicReader
@@ -132,17 +133,30 @@ def fences_on(cluster: ClusterAdmin) -> set[TopicAcl]:
     return found
 
 
+LIST_S = 600.0
+"""The seconds between two listings of a cluster's topics, of which a cluster may have thousands."""
+
+
 class AllFenceNotes:
-    """The notes of the fences of all flows to a cluster. Used by a single thread at a time."""
+    """The notes of the fences of all flows to a cluster. Used by a single thread at a time.
+
+    A control topic that is created later is found after up to `LIST_S`.
+    """
 
     def __init__(self, cluster: ClusterAdmin) -> None:
         self._cluster = cluster
+        self._listed: list[TopicName] = []
+        self._list_at = LONG_AGO
         self._topics: dict[TopicName, tuple[TopicReader, LastRecords]] = {}
 
     def read(self) -> dict[FenceOwner, set[TopicAcl]]:
         """The ACLs of each fence now. Notes that are hidden from the login are left out. Raises ClusterError."""
         found: dict[FenceOwner, set[TopicAcl]] = {}
-        for topic in filter(is_control_topic, self._cluster.topics()):
+        now = self._cluster.clock.monotonic()
+        if now >= self._list_at:
+            self._listed = [topic for topic in self._cluster.topics() if is_control_topic(topic)]
+            self._list_at = now + LIST_S
+        for topic in self._listed:
             if topic not in self._topics:
                 self._topics[topic] = TopicReader(self._cluster, topic, optional=True), {}
             reader, last = self._topics[topic]

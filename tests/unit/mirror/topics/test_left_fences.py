@@ -26,7 +26,7 @@ from twinlog.errors import RefusedError
 from twinlog.kafka.admin.acls import describe_acls
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.admin.groups import GroupAdmin
-from twinlog.mirror.topics.fence_notes import FenceOwner
+from twinlog.mirror.topics.fence_notes import LIST_S, FenceOwner
 from twinlog.mirror.topics.left_fences import LeftFences, owners_of
 from twinlog.model.types import TopicName
 from twinlog.ops.acls.missing import RightsLack, with_left_fences
@@ -47,8 +47,10 @@ class Target:
         default_factory=lambda: SimpleNamespace(loop=SimpleNamespace(clock=SYSTEM), alias="b")
     )
     clock: Any = SYSTEM
+    listings: int = 0
 
     def topics(self) -> list[TopicName]:
+        self.listings += 1
         return [CONTROL, FIRST]
 
     def call(self, step: Callable[..., Any], *arguments: Any) -> Any:
@@ -124,6 +126,16 @@ def test_a_flow_that_starts_again_is_no_trouble(target: Target) -> None:
     target.members.clear()
     assert fences.describe_lasting() is None
     assert "the fence of a->b keeps" in (fences.describe_lasting() or "")
+
+
+def test_looks_share_a_listing_of_the_topics(target: Target) -> None:
+    fences = target.fences(set())
+    for _ in range(3):
+        assert fences.find()
+    assert target.listings == 1
+    target.clock = SimpleNamespace(monotonic=lambda: SYSTEM.monotonic() + LIST_S)
+    assert fences.find()
+    assert target.listings == 2
 
 
 def test_a_running_flow_reports_it(target: Target, monkeypatch: pytest.MonkeyPatch) -> None:

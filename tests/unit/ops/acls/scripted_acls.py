@@ -6,6 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from twinlog.clock import SYSTEM
 from twinlog.config import load
 from twinlog.errors import RefusedError
 from twinlog.kafka.admin.topics import DescribedCluster, find_unlisted_topics
@@ -51,6 +52,7 @@ class Answers:
 
     def __init__(self, acls: object, cluster: frozenset[int], topics: dict[str, frozenset[int]] | None = None) -> None:
         self.client = SimpleNamespace(settings=ClientSettings(("w:9092",), sasl_username="mirror"))
+        self.clock = SYSTEM
         described = {
             name: DescribedTopic(Topic(TopicName(name), 1), 1, 0, operations)
             for name, operations in (topics or {}).items()
