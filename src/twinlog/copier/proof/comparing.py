@@ -78,6 +78,15 @@ class ReadableLog(NamedTuple):
     end: TargetOffset
 
 
+def readable_log(answer: PartitionResponse) -> ReadableLog:
+    """The bounds of a remote log by an answer to a fetch."""
+    return ReadableLog(
+        TargetOffset(max(0, answer.log_start)),
+        TargetOffset(answer.last_stable_offset),
+        TargetOffset(answer.high_watermark),
+    )
+
+
 class LogPart(NamedTuple):
     """The visible batches of an answer, and the offset to read next; `unreadable` at an impossible header."""
 

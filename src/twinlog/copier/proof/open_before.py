@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from twinlog.copier.proof.comparing import ProofCursor, ProofDifference
+from twinlog.copier.proof.comparing import ProofCursor, ProofDifference, ReadableLog
 from twinlog.copier.proof.second_read import SecondRead
 from twinlog.kafka.admin.partition_states import open_transactions
 from twinlog.kafka.coordinator.transactions import find_transactional_ids
@@ -18,8 +18,9 @@ class OpenBefore:
     """Transactions of other programs that were open at the begin of a partition's proof.
 
     `opened` has the first offset of each transaction by its producer: this is its only transaction up to the begin.
-    None are the transactions that began earlier than the copier knows, and are open now. `ended` is set once no record
-    can come: the transactions have ended, or the target has deleted their records.
+    None are the transactions that began earlier than the copier knows, and were open in `log`, the bounds of the log at
+    the first answer. `ended` is set once no record can come: the transactions have ended, or the target has deleted
+    their records.
 
     With `own_ids` the copiers of the flow append in transactions whose ids begin so, and the marker of an earlier
     copier may be late: these transactions are left out, and all of them where brokers hide the owners.
@@ -29,6 +30,7 @@ class OpenBefore:
         self,
         cursor: ProofCursor,
         begin: TargetOffset,
+        log: ReadableLog,
         opened: Mapping[int, TargetOffset] | None = None,
         own_ids: str | None = None,
     ) -> None:
@@ -36,6 +38,7 @@ class OpenBefore:
         self._known = cursor.proof.opened
         self._source = cursor.proof.proven.source
         self._begin = begin
+        self._log = log
         self._opened = opened
         self._own_ids = own_ids
         self._start: TargetOffset | None = None
@@ -73,6 +76,10 @@ class OpenBefore:
             for one in states
             if one.first_offset < self._begin and one.producer_id not in self._known
         }
+        # The list of open transactions is younger than the first answer, and lacks the transactions that ended between.
+        for producer_id in await logs.find_ended_transactions(self._remote, self._log.end):
+            if producer_id not in self._known:
+                earlier.setdefault(producer_id, self._log.stable_end)
         if self._own_ids is None:
             return earlier
         earlier.update(self._known)
@@ -82,19 +89,20 @@ class OpenBefore:
         return {one: first for one, first in earlier.items() if not ids.get(one, "").startswith(self._own_ids)}
 
 
-def find_open_before(cursor: ProofCursor, stable_end: TargetOffset, own_ids: str) -> list[OpenBefore]:
-    """The transactions that the copier saw open at its start, and the earlier transactions that are open now.
+def find_open_before(cursor: ProofCursor, log: ReadableLog, own_ids: str) -> list[OpenBefore]:
+    """The transactions that the copier saw open at its start, and the earlier transactions that are open in `log`.
 
-    The readable log ends at `stable_end`, the first offset of the oldest open transaction. The transactional ids of the
-    flow's copiers begin with `own_ids`.
+    The stable end of the log is the first offset of the oldest open transaction. The transactional ids of the flow's
+    copiers begin with `own_ids`.
     """
     proof = cursor.proof
     begin = proof.begin
     if begin is None:
         return []
     if proof.transactional:
-        return [OpenBefore(cursor, begin, own_ids=own_ids)] if proof.opened or 0 <= stable_end < begin else []
-    found = [OpenBefore(cursor, begin, proof.opened)] if proof.opened else []
-    if 0 <= stable_end < min(proof.opened.values(), default=begin):
-        found.append(OpenBefore(cursor, begin))
+        undecided = proof.opened or 0 <= log.stable_end < begin
+        return [OpenBefore(cursor, begin, log, own_ids=own_ids)] if undecided else []
+    found = [OpenBefore(cursor, begin, log, proof.opened)] if proof.opened else []
+    if 0 <= log.stable_end < min(proof.opened.values(), default=begin):
+        found.append(OpenBefore(cursor, begin, log))
     return found

@@ -19,6 +19,7 @@ from twinlog.copier.proof.comparing import (
     Suspicion,
     is_rewritten,
     matches,
+    readable_log,
 )
 from twinlog.copier.proof.notes import Note
 from twinlog.copier.proof.open_before import OpenBefore, find_open_before
@@ -194,8 +195,7 @@ class Prover:
             self._troubles.pop(cursor.remote, None)
             if not cursor.looked_back:
                 cursor.looked_back = True
-                stable_end, own_ids = TargetOffset(answer.last_stable_offset), self._own_ids
-                for before in find_open_before(cursor, stable_end, own_ids):
+                for before in find_open_before(cursor, readable_log(answer), self._own_ids):
                     self._loop.start(self._look_back, cursor, before)
             self._compare(cursor)
 

@@ -254,6 +254,34 @@ def test_a_foreign_transaction_that_began_under_an_earlier_copier_is_found(
     running.release()
 
 
+@pytest.mark.parametrize("exactly_once", ["disabled", "enabled"])
+def test_a_foreign_transaction_that_ends_while_the_prover_asks_for_it_is_found(
+    copy_flow: CopyFlow, topic_name: str, monkeypatch: pytest.MonkeyPatch, exactly_once: str
+) -> None:
+    remote = copy_flow.create(topic_name)
+    running = copy_flow.start(topic_name, proof=True, exactly_once=exactly_once)
+    produce(copy_flow.source, topic_name, numbered(30))
+    wait_proven(copy_flow, running, topic_name)
+    first = offsets(copy_flow.target, remote)[1]
+    foreign = Transaction(copy_flow.target, remote, topic_name)
+    foreign.write("foreign")
+    produce(copy_flow.source, topic_name, numbered(30, start=30))
+    running.wait_for_position(topic_name, 60)
+    running.release()
+
+    async def ask(client: ClusterClient, partitions: Sequence[TopicPartition]) -> Any:
+        monkeypatch.undo()
+        foreign.commit()
+        return await open_transactions(client, partitions)
+
+    monkeypatch.setattr(open_before, "open_transactions", ask)
+    running = copy_flow.start(topic_name, proof=True, exactly_once=exactly_once)
+    held = running.wait_for_held()
+    assert (held.reason, held.message_id) == ("difference", "TW-PROOF-01")
+    assert f"{remote}-0 differs: at offset {first} it has a record of another program" in held.text
+    running.release()
+
+
 def edit(flow: CopyFlow, topic: str, number: int, chance: random.Random, *, mend: bool, partition: int = 0) -> int:
     """Turn a bit of a stored batch of the remote topic, in the broker's own file; returns the batch's first offset.
 
