@@ -9,9 +9,9 @@ import sys
 from pathlib import Path
 from types import FrameType
 
-from bench.front import write_front
-from bench.items import LATENCY, NAMES, chosen
-from bench.report import markdown, write
+from bench.items.catalogue import LATENCY, NAMES, chosen
+from bench.reports.front import write_front
+from bench.reports.report import markdown, write
 from bench.run import Options, run
 from bench.systems import TITLES, SystemName
 from harness.errors import HarnessError

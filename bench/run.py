@@ -13,18 +13,20 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from bench.all_systems import AllSystems
-from bench.connect import ConnectFigures, measure_connect, prepare_records
-from bench.copying import CopyFigures, measure_copy
-from bench.driver import make_topics, measure_driver
-from bench.executors import measure_executors
-from bench.frames import measure_frames
-from bench.items import (
-    NAMES,
-    RAW_SHARE,
-    START_ROUNDS,
-    START_S,
-    STARTS,
+from bench.connect.figures import ConnectFigures, measure_connect, prepare_records
+from bench.copies.all_systems import AllSystems
+from bench.copies.copying import CopyFigures, measure_copy
+from bench.copies.limit import LimitFigures, measure_limit
+from bench.copies.proof import measure_proof
+from bench.copies.verify import measure_verify
+from bench.copies.watched import measure_watched
+from bench.flows.driver import make_topics, measure_driver
+from bench.flows.latency import LatencyFigures, measure_latency
+from bench.flows.low_rate import PREFIX, LowRateFigures, measure_low_rate
+from bench.flows.many_topics import ManyTopics
+from bench.flows.scale import PROPERTIES, ScaleFigures, measure_scale, prepare
+from bench.items.catalogue import NAMES, RAW_SHARE, START_ROUNDS, START_S, STARTS
+from bench.items.kinds import (
     ConnectItem,
     CopyItem,
     DriverItem,
@@ -39,21 +41,17 @@ from bench.items import (
     VerifyItem,
     WatchedItem,
 )
-from bench.latency import LatencyFigures, measure_latency
-from bench.limit import LimitFigures, measure_limit
-from bench.load import fill, fill_loud
-from bench.low_rate import PREFIX, LowRateFigures, measure_low_rate
-from bench.machine import code, describe, require_disk
-from bench.many_topics import ManyTopics
-from bench.notes import notes
-from bench.pair import AT_ONCE_CONFIG, BROKER_CONFIG, BROKER_HEAP, clusters, warm, warm_up
-from bench.progress import say, talking
-from bench.proof import measure_proof
-from bench.report import Document
-from bench.results import Line, alone, compare, medians
-from bench.run_file import NAME as RUN_FILE
-from bench.run_file import RunFile
-from bench.scale import PROPERTIES, ScaleFigures, measure_scale, prepare
+from bench.reports.machine import code, describe, require_disk
+from bench.reports.notes import notes
+from bench.reports.report import Document
+from bench.reports.results import Line, alone, compare, medians
+from bench.reports.run_file import NAME as RUN_FILE
+from bench.reports.run_file import RunFile
+from bench.spark.executors import measure_executors
+from bench.spark.frames import measure_frames
+from bench.stage.load import fill, fill_loud
+from bench.stage.pair import AT_ONCE_CONFIG, BROKER_CONFIG, BROKER_HEAP, clusters, warm, warm_up
+from bench.stage.progress import say, talking
 from bench.systems import (
     COMMON,
     EAGER,
@@ -67,8 +65,6 @@ from bench.systems import (
     SystemName,
     prepare_twinlog,
 )
-from bench.verify import measure_verify
-from bench.watched import measure_watched
 from harness.cluster import KafkaCluster
 from harness.errors import HarnessError
 from harness.relay import Distance

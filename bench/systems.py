@@ -15,9 +15,9 @@ from typing import Literal, Protocol
 
 import psutil
 
-from bench.items import Codec, Side
-from bench.meter import Meter
+from bench.items.kinds import Codec, Side
 from bench.peers.commands import PeerJob, PeerName, peer_command, peer_environment
+from bench.stage.meter import Meter
 from harness.child import Child
 from harness.cluster import KafkaCluster
 from harness.errors import HarnessError
@@ -97,7 +97,7 @@ TRANSFORM: Mapping[MirrorName, Mapping[str, str]] = {
         "{source}->{target}.transforms.none.regex": "there is no such topic",
         "{source}->{target}.transforms.none.replacement": "nowhere",
     },
-    "twinlog": {"{source}->{target}.transform": "bench.unchanged:unchanged"},
+    "twinlog": {"{source}->{target}.transform": "bench.copies.unchanged:unchanged"},
 }
 QUERY = {
     "{source}->{target}.transform.sql": "SELECT cast(concat(cast(value AS STRING), '') AS BINARY) AS value FROM records"

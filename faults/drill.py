@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 
-from bench.machine import describe
-from bench.report import Document, markdown, write
-from bench.results import Line
+from bench.reports.machine import describe
+from bench.reports.report import Document, markdown, write
+from bench.reports.results import Line
 from faults.emergency import HERE, PARTITIONS, RATE, STEADY, THERE, Drill, properties, run_drill, start
 from faults.planned import PlannedMove, by_command, by_hand, run_planned
 from harness.cluster import KafkaCluster

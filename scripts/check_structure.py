@@ -29,7 +29,6 @@ LIMITS = {
     "method names": 0,
 }
 LARGE_FOLDERS = {
-    "bench": 43,
     "docs": 40,
     "harness": 54,
     "src/twinlog": 39,

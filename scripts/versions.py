@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.front import replace_between
+from bench.reports.front import replace_between
 from harness.jars import KAFKA_VERSION
 from harness.versions import RELEASES
 

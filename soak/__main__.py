@@ -13,8 +13,8 @@ from pathlib import Path
 from types import FrameType
 from typing import get_args
 
-from bench.progress import say
-from bench.report import markdown, write
+from bench.reports.report import markdown, write
+from bench.stage.progress import say
 from faults.scene import Mode
 from harness.errors import HarnessError
 from soak.document import document

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 
-from bench.machine import describe
-from bench.report import Document
-from bench.results import Line
+from bench.reports.machine import describe
+from bench.reports.report import Document
+from bench.reports.results import Line
 from faults.rounds import Round
 from faults.scene import BROKERS, PARTITIONS, TOPICS
 from harness.checker import Verdict

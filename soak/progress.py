@@ -7,8 +7,8 @@ import threading
 import time
 from types import TracebackType
 
-from bench.meter import MB
-from bench.progress import say
+from bench.stage.meter import MB
+from bench.stage.progress import say
 from faults.rounds import Rounds
 from soak.watch import Watch
 

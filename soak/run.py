@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from bench.progress import say
+from bench.stage.progress import say
 from faults.kinds import FAULTS, left_out
 from faults.rounds import Rounds
 from faults.scene import Mode, Role, Scene, pause

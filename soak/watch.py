@@ -12,7 +12,7 @@ from typing import get_args
 
 import psutil
 
-from bench.meter import MB, rss_and_pss
+from bench.stage.meter import MB, rss_and_pss
 from faults.scene import Role, Scene
 
 ROLES: tuple[Role, ...] = get_args(Role)

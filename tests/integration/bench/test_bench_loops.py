@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from kafka import KafkaAdminClient
 
-from bench.copying import Kept
-from bench.fidelity import _record, judge
+from bench.copies.copying import Kept
+from bench.copies.fidelity import _record, judge
 from bench.peers.commands import PeerJob, PeerName, franz_program, peer_command, peer_environment
 from harness.child import Child
 from harness.cluster import KafkaCluster

@@ -8,9 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from bench import frames, front, proof, report
-from bench.copying import CopyFigures
-from bench.items import (
+from bench.copies import proof
+from bench.copies.copying import CopyFigures
+from bench.copies.proof import LagFigures, LoadFigures
+from bench.copies.watched import Scraper, figures_of
+from bench.flows.latency import percentile
+from bench.items.catalogue import (
     CONNECT,
     CONSOLE,
     COPIES,
@@ -25,20 +28,18 @@ from bench.items import (
     PROOF,
     QUERIES,
     SCALE,
-    SHARE,
     STARTS,
     TRANSFORMS,
     VERIFY,
-    Wanted,
     chosen,
 )
-from bench.latency import percentile
-from bench.load import documents
-from bench.machine import require_disk
-from bench.proof import LagFigures, LoadFigures
-from bench.results import Line, alone, compare
+from bench.items.goals import SHARE, Wanted
+from bench.reports import front, report
+from bench.reports.machine import require_disk
+from bench.reports.results import Line, alone, compare
+from bench.spark import frames
+from bench.stage.load import documents
 from bench.systems import Setup
-from bench.watched import Scraper, figures_of
 from harness.errors import HarnessError
 from twinlog.config import load
 

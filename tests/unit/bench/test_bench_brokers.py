@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from kafka.protocol.consumer.offsets import ListOffsetsResponse
 
-from bench import limit, wire
+from bench.copies import limit
+from bench.stage import wire
 
 NOT_LEADER = 6
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bench.copiers import Pretender
+from bench.flows.copiers import Pretender
 from harness.wait import wait_for
 from twinlog.lease.lease_server import LeaseServer
 from twinlog.lease.leases import Leases

@@ -11,19 +11,22 @@ from typing import Any
 
 import pytest
 
-from bench import all_systems, copying, report, results
 from bench.__main__ import _systems
-from bench.all_systems import AllSystems, rotated
-from bench.copying import Kept
-from bench.fidelity import PARTITIONS, RECORDS, _record, judge
-from bench.front import _headlines
-from bench.items import COPIES, QUERIES, SHARE, START_S, STARTS, TRANSFORMS, CopyItem, Goal, Wanted
-from bench.limit import LimitFigures
-from bench.load import Shape
-from bench.notes import notes
+from bench.copies import all_systems, copying
+from bench.copies.all_systems import AllSystems, rotated
+from bench.copies.copying import Kept
+from bench.copies.fidelity import PARTITIONS, RECORDS, _record, judge
+from bench.copies.limit import LimitFigures
+from bench.items.catalogue import COPIES, QUERIES, START_S, STARTS, TRANSFORMS
+from bench.items.goals import SHARE, Goal, Wanted
+from bench.items.kinds import CopyItem
 from bench.peers import librdkafka_loop
 from bench.peers.commands import PeerJob, PeerName, franz_program, franz_version, peer_command
-from bench.results import Row, Verdict, compare_all
+from bench.reports import report, results
+from bench.reports.front import _headlines
+from bench.reports.notes import notes
+from bench.reports.results import Row, Verdict, compare_all
+from bench.stage.load import Shape
 from bench.systems import TITLES, Setup, SystemName
 from harness.consume import Record
 from harness.errors import HarnessError

@@ -8,9 +8,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from bench import watched
+from bench.copies import watched
+from bench.copies.watched import Browsers
 from bench.systems import ALIASES, TARGET
-from bench.watched import Browsers
 from harness.errors import HarnessError
 from harness.wait import wait_for
 from tests.unit.ui.fakes import FakeSources

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.run_file import RunFile
+from bench.reports.run_file import RunFile
 from harness.errors import HarnessError
 
 SETTINGS = {

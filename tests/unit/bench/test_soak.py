@@ -13,7 +13,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from bench.report import markdown
+from bench.reports.report import markdown
 from faults.drill import MM2, TWINLOG, killed, planned
 from faults.emergency import RESTED, STEADY, Drill, GroupDrill
 from faults.planned import PlannedMove

@@ -1,0 +1,1 @@
+"""Workers of Kafka Connect of both systems: their starts, lists and idle time."""

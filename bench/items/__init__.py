@@ -1,0 +1,1 @@
+"""The items of the benchmark: their kinds, their goals, and the catalogue."""

@@ -1,0 +1,1 @@
+"""twinlog on Spark: lost executors, and topics as DataFrames."""
