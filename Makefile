@@ -67,7 +67,7 @@ SPARK_TESTS := tests/unit/spark tests/unit/dataframes tests/integration/worker/t
 	$(patsubst %,tests/integration/spark/test_%.py,given_session dataframes dataframes_write sql sql_evaluation submitted)
 
 spark-versions: .venv/.ready ## what depends on PySpark, with the other one that the package allows; fetches 460 MB once
-	@place=$$($(PYTHON) -m harness.other_spark) && unset SPARK_HOME && export PYTHONPATH="$$place" PYSPARK_PYTHON="$(CURDIR)/$(PYTHON)" && \
+	@place=$$($(PYTHON) -m harness.spark.other_release) && unset SPARK_HOME && export PYTHONPATH="$$place" PYSPARK_PYTHON="$(CURDIR)/$(PYTHON)" && \
 		$(PYTHON) -m harness.prepare && $(PYTHON) -m pytest -m "not parity and not scenario and not versions" $(or $(ARGS),$(SPARK_TESTS))
 
 versions: .venv/.ready ## a mirror from and to each of seven releases of Kafka, killed in the middle; six minutes, fetches 250 MB once

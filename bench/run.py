@@ -67,9 +67,9 @@ from bench.systems import (
 )
 from harness.cluster import KafkaCluster
 from harness.errors import HarnessError
-from harness.relay import Distance
-from harness.request_counter import counter_jar
 from harness.topics import delete_topic
+from harness.traffic.relay import Distance
+from harness.traffic.request_counter import counter_jar
 
 SPARE_BYTES = 2_000_000_000
 EAGER_S = 60

@@ -20,9 +20,9 @@ from bench.peers.commands import PeerJob, PeerName, peer_command, peer_environme
 from bench.stage.meter import Meter
 from harness.child import Child
 from harness.cluster import KafkaCluster
+from harness.connect.mm2 import MirrorMaker2
 from harness.errors import HarnessError
-from harness.jars import cache_dir
-from harness.mm2 import MirrorMaker2
+from harness.jvm.jars import cache_dir
 from harness.wait import wait_for
 from twinlog.jvm import archive_file
 

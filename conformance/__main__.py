@@ -28,7 +28,7 @@ from conformance.resources import RESOURCES
 from conformance.scene import scene
 from conformance.stage import Resource, Stage
 from conformance.worker import WORKERS, Kind
-from harness.differences import Known, readable
+from harness.checks.differences import Known, readable
 
 
 def main() -> int:

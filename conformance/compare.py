@@ -7,7 +7,7 @@ from pathlib import Path
 
 from conformance.golden import HOME, Kept, facts, golden_file, read
 from conformance.meant import MEANT
-from harness.differences import Difference, Known, differences, unexpected
+from harness.checks.differences import Difference, Known, differences, unexpected
 
 
 def golden_answers(version: str, resource: str, home: Path = HOME) -> list[Kept]:

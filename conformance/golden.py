@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from conformance.call import Json
-from harness.differences import Facts
+from harness.checks.differences import Facts
 
 HOME = Path(__file__).with_name("golden")
 

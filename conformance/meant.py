@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from harness.differences import Known
+from harness.checks.differences import Known
 
 OLDER, NEWER = RELEASES = ("3.9.1", "4.3.0")
 """Of Kafka, whose workers were recorded."""

@@ -17,10 +17,10 @@ from conformance.sending import send
 from conformance.worker import Launch, Order, Worker
 from harness.broker import to_properties
 from harness.certificates import authority
+from harness.child import Started
 from harness.cluster import KafkaCluster
-from harness.connect_worker import Mode
+from harness.connect.worker import Mode
 from harness.ports import claim_port, release_port
-from harness.started import Started
 from harness.wait import wait_for
 
 START_DEADLINE_S = 180.0

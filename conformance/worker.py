@@ -10,7 +10,7 @@ from typing import Protocol
 
 from conformance.meant import NEWER, RELEASES
 from harness.child import Child
-from harness.connect_worker import ConnectWorker, Mode, first_listener, wait_until_it_listens
+from harness.connect.worker import ConnectWorker, Mode, first_listener, wait_until_it_listens
 
 
 class Worker(Protocol):

@@ -23,7 +23,7 @@ from demo.progress import Moment, Partition, Progress
 from demo.records import TIMED, TOPICS
 from harness.cluster import USERS, KafkaCluster
 from harness.errors import HarnessError
-from harness.jars import KAFKA_VERSION, kafka_classpath
+from harness.jvm.jars import KAFKA_VERSION, kafka_classpath
 
 USER = "mirrormaker"
 PASSWORDS = {SOURCE: "mirrormaker1-secret", TARGET: "mirrormaker2-secret"}

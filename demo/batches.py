@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from harness.cluster import KafkaCluster
-from harness.tools import DUMP_LOG, run_tool
+from harness.jvm.tools import DUMP_LOG, run_tool
 
 _FILE = re.compile(r"^Dumping .*/(.+)-\d+/[^/]+\.log$")
 _BATCH = re.compile(r"^baseOffset: .*\bcompresscodec: (\w+)")

@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from harness.child import Started
 from harness.cluster import KafkaCluster
 from harness.consume import consume
 from harness.produce import numbered
 from harness.produce import produce as produce_records
-from harness.started import Started
 from harness.topics import create_topic, topics
 from harness.wait import slowness, wait_for
 from tests.integration.connect_worker import ConnectWorker, connector, path_of

@@ -16,14 +16,14 @@ from pathlib import Path
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from faults.scene import COMMAND
-from harness.checker import Identity, Load, identify
+from harness.checks.checker import Identity, Load, identify
 from harness.child import Child
 from harness.cluster import KafkaCluster
+from harness.connect.mm2 import EVERY_SECOND, ONE_REPLICA, MirrorMaker2
 from harness.consume import consume, to_record
 from harness.errors import HarnessError
 from harness.groups import group_offsets
-from harness.jars import cache_dir
-from harness.mm2 import EVERY_SECOND, ONE_REPLICA, MirrorMaker2
+from harness.jvm.jars import cache_dir
 from harness.topics import create_topic, topics
 from harness.wait import wait_for
 

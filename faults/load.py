@@ -8,7 +8,7 @@ from types import TracebackType
 
 from confluent_kafka import KafkaException, Producer
 
-from harness.checker import make_record
+from harness.checks.checker import make_record
 from harness.cluster import KafkaCluster
 from harness.errors import HarnessError
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from faults.emergency import DEADLINE_S, HERE, PARTITIONS, RATE, REMOTE, STEADY, THERE, TOPIC, Reader, across, resume
 from harness.acls import Acl, create_acls
-from harness.checker import Identity, Load, identify
+from harness.checks.checker import Identity, Load, identify
 from harness.cluster import KafkaCluster
 from harness.consume import Record, consume
 from harness.errors import HarnessError

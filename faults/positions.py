@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from faults.scene import GROUP, Scene
 from faults.windows import Place, Window
-from harness.checker import identify
+from harness.checks.checker import identify
 from harness.groups import commit_offsets, group_offsets
 from harness.wait import wait_for
 

@@ -16,7 +16,7 @@ from faults.load import TransactionLoad
 from faults.positions import AS_COMMITTED, GroupVerdict, Walker
 from faults.scene import PAID, PARTITIONS, PLAIN, STAMPED, START_S, Mode, Scene, pause
 from faults.windows import Place, Window
-from harness.checker import Load, Verdict, identify
+from harness.checks.checker import Load, Verdict, identify
 from harness.topics import topics
 from harness.wait import wait_for
 

@@ -17,12 +17,11 @@ from confluent_kafka.admin import AdminClient
 
 from faults.disk import SmallDisk
 from faults.windows import Windows
-from harness.child import Child
+from harness.child import Child, Started
 from harness.cluster import KafkaCluster
+from harness.connect.filled import Filled
 from harness.errors import HarnessError
-from harness.filled import Filled
-from harness.jars import cache_dir
-from harness.started import Started
+from harness.jvm.jars import cache_dir
 from harness.topics import create_topic
 from harness.wait import wait_for
 from twinlog.clock import LONG_AGO

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from harness.checker import Identity, Verdict, check_partition, identify
+from harness.checks.checker import Identity, Verdict, check_partition, identify
 from harness.cluster import KafkaCluster
 from harness.consume import Record, consume
 from harness.wait import wait_for

@@ -3,57 +3,21 @@
 from __future__ import annotations
 
 import base64
-import os
 import re
 import shutil
 import subprocess
 import tempfile
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
 
-from harness.archive import use_options
 from harness.child import Child
 from harness.errors import HarnessError
-from harness.jars import KAFKA_VERSION, Parts, cache_dir, classpath_argument, locked
-from harness.java import java_command
+from harness.jvm.command import jvm_command
+from harness.jvm.jars import Parts, cache_dir, locked
 from harness.ports import claim_port, release_port
-from harness.request_counter import counter_settings
-
-Jit = Literal["quick", "full"]
-"""`quick` starts and idles cheaply (C1 compiler, serial GC, no figures for other programs twenty times a second);
-`full` is what a production broker runs with."""
-
-_JIT_OPTIONS: dict[Jit, list[str]] = {
-    "quick": ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:-UsePerfData"],
-    "full": ["-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-XX:InitiatingHeapOccupancyPercent=35"],
-}
-
-
-def jvm_command(
-    heap: str, jit: Jit, main_class: str, version: str = KAFKA_VERSION, parts: Parts = "all", more: Sequence[Path] = ()
-) -> list[str]:
-    """Start of a command line for one of Kafka's own main classes, or a Java file that uses them; `heap` as in -Xmx.
-
-    Logs go to stderr at INFO.
-
-    `more` are further jars. They stand last, so that the class archive still fits what comes before.
-    """
-    return [
-        java_command(),
-        f"-Xmx{heap}",
-        *_JIT_OPTIONS[jit],
-        *(use_options(version) if jit == "quick" else ()),
-        "-Djava.awt.headless=true",
-        "-Dorg.slf4j.simpleLogger.showDateTime=true",
-        "-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
-        "-Dorg.slf4j.simpleLogger.showShortLogName=true",
-        "-cp",
-        os.pathsep.join([classpath_argument(version, parts), *map(str, more)]),
-        main_class,
-    ]
+from harness.traffic.request_counter import counter_settings
 
 
 def to_properties(settings: Mapping[str, str]) -> str:
@@ -93,7 +57,7 @@ class Ports:
 class Broker:
     """One node of a KafkaCluster; `home` holds its settings, data and log file.
 
-    `counts` is where it counts requests, see `harness.request_counter`.
+    `counts` is where it counts requests, see `harness.traffic.request_counter`.
     """
 
     def __init__(

@@ -23,7 +23,7 @@ from cryptography.hazmat.primitives.serialization import (
 from cryptography.x509.oid import NameOID
 
 from harness.errors import HarnessError
-from harness.java import BRIEF_TOOL
+from harness.jvm.java import BRIEF_TOOL
 
 DAY = datetime.timedelta(days=1)
 

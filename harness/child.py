@@ -10,9 +10,14 @@ import os
 import signal
 import subprocess
 import threading
-from collections.abc import Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
-from types import FrameType
+from types import FrameType, TracebackType
+from typing import Self
+
+import psutil
 
 from harness.errors import HarnessError
 from harness.wait import slowness, wait_for
@@ -180,3 +185,59 @@ class Child:
         process.wait()
         _reaper.send("forget", process.pid)
         self._process = None
+
+
+class Started(ABC):
+    """Base of a stage that a `with` block starts and closes, also after a failed start."""
+
+    @abstractmethod
+    def start(self) -> object:
+        """Start it, and return once it can be used."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """End whatever part of it runs; also after a start that failed halfway."""
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def runs(process: psutil.Process) -> bool:
+    """Whether it has not ended, be its parent told of that or not."""
+    try:
+        return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
+
+
+def below(pid: int) -> list[psutil.Process]:
+    """What a process has started, and those have, as far as it still runs; a zombie does not."""
+    with suppress(psutil.NoSuchProcess):
+        return [one for one in psutil.Process(pid).children(recursive=True) if runs(one)]
+    return []
+
+
+def named(name: str, processes: Iterable[psutil.Process]) -> list[psutil.Process]:
+    """Those that run the program of this name now."""
+    found = []
+    for one in processes:
+        with suppress(psutil.NoSuchProcess):
+            found += [one] if runs(one) and one.name() == name else []
+    return found
+
+
+def send(number: signal.Signals, processes: Iterable[psutil.Process]) -> None:
+    """A signal for each that has not ended."""
+    for one in processes:
+        with suppress(psutil.NoSuchProcess):
+            one.send_signal(number)

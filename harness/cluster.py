@@ -5,21 +5,22 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import ClassVar
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from harness.broker import Broker, Jit, Ports, jvm_command, new_kafka_id
-from harness.child import Child
+from harness.broker import Broker, Ports, new_kafka_id
+from harness.child import Child, Started
 from harness.clients import QUICK_TO_CONNECT, ClientConfig, Clients
 from harness.errors import HarnessError
-from harness.jars import KAFKA_VERSION, Parts
-from harness.relay import Distance, relay_command
-from harness.request_counter import counter_jar
-from harness.started import Started
+from harness.jvm.command import Jit, jvm_command
+from harness.jvm.jars import KAFKA_VERSION, Parts
+from harness.traffic.relay import Distance, relay_command
+from harness.traffic.request_counter import counter_jar
 from harness.wait import wait_for
 
 USERS: Mapping[str, str] = {
@@ -40,7 +41,7 @@ class KafkaCluster(Started):
     `nodes`: each is broker and controller. `sasl`: also listen with SASL/PLAIN for `users`. `acls`: Kafka's
     StandardAuthorizer, for which admin and everyone on the plaintext listener are super users. `config`: broker
     settings that win over the ones here. `heap`: -Xmx of each node. `jit`: see `harness.broker.Jit`.
-    `counted`: its requests can be read, see `harness.requests`. `plugins`: jars of classes that `config` names.
+    `counted`: its requests can be read, see `harness.checks.requests`. `plugins`: jars of classes that `config` names.
     `listeners`: further ones by name, each with its `security.protocol` and what else counts for it alone.
     `distance`: clients that begin at `far_bootstrap` stay behind a relay that makes the cluster a far one.
     `racks`: node n stands in rack `rack-n`, and readers in a rack are sent to the replica there.
@@ -343,3 +344,18 @@ class KafkaCluster(Started):
                 "super.users": "User:admin;User:ANONYMOUS",
             }
         return settings
+
+
+@contextmanager
+def side_by_side(source: KafkaCluster, target: KafkaCluster) -> Iterator[tuple[KafkaCluster, KafkaCluster]]:
+    """Start two clusters of a test at once and wait for both; the end of the block closes both.
+
+    Both are closed also where a cluster does not start.
+    """
+    try:
+        source.start_async()
+        target.start_async()
+        yield source.wait_ready(), target.wait_ready()
+    finally:
+        source.close()
+        target.close()

@@ -150,7 +150,7 @@ def _consumer(cluster: KafkaCluster, isolation: str, user: str | None) -> Consum
             "check.crcs": True,
             "fetch.message.max.bytes": 8_000_000,
             # The end of a partition is only seen in an answer without records. It is asked for beyond that until this
-            # process gets to hear of it, which is to be no loop for `harness.requests`.
+            # process gets to hear of it, which is to be no loop for `harness.checks.requests`.
             "fetch.wait.max.ms": 25,
         }
     )

@@ -11,14 +11,14 @@ import sys
 import tempfile
 from pathlib import Path
 
-from harness.archive import archive_file, record_options
 from harness.cluster import KafkaCluster
 from harness.consume import consume
 from harness.errors import HarnessError
 from harness.groups import commit_offsets
-from harness.jars import kafka_classpath, locked
-from harness.other_spark import other_spark
+from harness.jvm.archive import archive_file, record_options
+from harness.jvm.jars import kafka_classpath, locked
 from harness.produce import numbered, produce
+from harness.spark.other_release import other_spark
 from harness.topics import create_topic
 from twinlog.jvm import archive_file as spark_archive_file
 

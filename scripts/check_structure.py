@@ -30,7 +30,6 @@ LIMITS = {
 }
 LARGE_FOLDERS = {
     "docs": 40,
-    "harness": 54,
     "src/twinlog": 39,
     "tests/integration": 34,
     "tests/recorded": 28,

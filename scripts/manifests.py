@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from harness.chart import text_of
+from harness.containers.chart import text_of
 
 TARGET = Path(__file__).parents[1] / "deploy/kubernetes/twinlog.yaml"
 HEAD = """\

@@ -19,13 +19,13 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 from urllib.parse import urlencode
 
-from harness.browser import MISSING, find_chromium, launch_chromium
 from harness.child import Child
 from harness.cluster import KafkaCluster
 from harness.groups import commit_offsets
 from harness.ports import claim_port, release_port
 from harness.produce import NewRecord, produce
 from harness.topics import create_topic
+from harness.web.browser import MISSING, find_chromium, launch_chromium
 
 ROOT = Path(__file__).resolve().parent.parent
 PICTURES = ROOT / "docs" / "pictures"

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from bench.reports.front import replace_between
-from harness.jars import KAFKA_VERSION
+from harness.jvm.jars import KAFKA_VERSION
 from harness.versions import RELEASES
 
 ROOT = Path(__file__).resolve().parent.parent

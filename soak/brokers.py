@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from faults.scene import Scene
+from harness.checks.requests import find_loops
 from harness.cluster import KafkaCluster
 from harness.consume import ends
-from harness.request_counter import read_samples
-from harness.requests import find_loops
 from harness.topics import topics
+from harness.traffic.request_counter import read_samples
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from bench.reports.report import Document
 from bench.reports.results import Line
 from faults.rounds import Round
 from faults.scene import BROKERS, PARTITIONS, TOPICS
-from harness.checker import Verdict
+from harness.checks.checker import Verdict
 from soak.run import HEAP, RATES, Outcome, as_json
 
 LONGER_S = 5.0

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from faults.scene import PARTITIONS, PLAIN, Mode, Scene, pause
-from harness.checker import Load
+from harness.checks.checker import Load
 from harness.consume import ends
 from harness.wait import wait_for
 

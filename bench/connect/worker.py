@@ -13,7 +13,7 @@ from bench.systems import COMMAND, MM2_HEAP, STOP_S, TARGET, TITLES, MirrorName
 from harness.broker import to_properties
 from harness.child import Child
 from harness.cluster import KafkaCluster
-from harness.connect_worker import ConnectWorker
+from harness.connect.worker import ConnectWorker
 from harness.errors import HarnessError
 from harness.ports import claim_port, release_port
 from twinlog.errors import RequestError, TwinlogError

@@ -21,7 +21,7 @@ from bench.stage.progress import talking
 from bench.systems import ROOT, TITLES, Setup, SystemName
 from harness.cluster import KafkaCluster
 from harness.errors import HarnessError
-from harness.jars import cache_dir
+from harness.jvm.jars import cache_dir
 from harness.topics import delete_topic, delete_topics_of_users
 
 FAILURES = (HarnessError, TimeoutError, KafkaException)

@@ -12,10 +12,10 @@ from bench.items.kinds import CopyItem, RepeatedItem
 from bench.stage.meter import MB, cpu_of, wait_calm
 from bench.stage.wire import EndWatch
 from bench.systems import Setup, System
+from harness.checks.requests import Traffic, traffic
 from harness.cluster import KafkaCluster
 from harness.consume import Record, consume
 from harness.errors import HarnessError
-from harness.requests import Traffic, traffic
 from harness.topics import create_topic, delete_topics_of_users, offsets
 
 LOOK_EVERY_S = 0.02

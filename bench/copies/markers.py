@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 
 from harness.cluster import KafkaCluster
-from harness.jars import KAFKA_VERSION
+from harness.jvm.jars import KAFKA_VERSION
 from harness.topics import create_topic, offsets
 from twinlog.errors import ClusterError
 from twinlog.kafka.client import ClusterClient

@@ -17,7 +17,7 @@ from bench.stage.wire import EndWatch
 from bench.systems import TARGET, Setup, System
 from harness.cluster import KafkaCluster
 from harness.errors import HarnessError
-from harness.tools import PRODUCER_PERF, run_tool
+from harness.jvm.tools import PRODUCER_PERF, run_tool
 from harness.topics import create_topic, delete_topic, delete_topics_of_users, topics
 from twinlog.config import load
 from twinlog.kafka.admin.cluster import ClusterAdmin

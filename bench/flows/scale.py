@@ -12,9 +12,9 @@ from bench.flows.many_topics import ManyTopics, count_records
 from bench.items.kinds import ScaleItem
 from bench.stage.meter import MB, rss_and_pss, wait_calm
 from bench.systems import MirrorName, Setup, System
+from harness.checks.requests import requests
 from harness.cluster import KafkaCluster
 from harness.groups import Place, commit_offsets, group_offsets
-from harness.requests import requests
 from harness.topics import create_topic, topics
 
 DEADLINE_S = 300.0

@@ -11,9 +11,10 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Literal
 
-from harness.broker import jvm_command, to_properties
+from harness.broker import to_properties
 from harness.errors import HarnessError
-from harness.jars import OLDER_VERSION, cache_dir, locked, spark_source_jars
+from harness.jvm.command import jvm_command
+from harness.jvm.jars import OLDER_VERSION, cache_dir, locked, spark_source_jars
 
 PeerName = Literal["mm1", "spark", "librdkafka", "franz"]
 

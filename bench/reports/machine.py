@@ -12,8 +12,8 @@ from pathlib import Path
 import psutil
 
 from harness.errors import HarnessError
-from harness.jars import KAFKA_VERSION
-from harness.java import java_command
+from harness.jvm.jars import KAFKA_VERSION
+from harness.jvm.java import java_command
 from twinlog import __version__
 
 GB = 1_000_000_000

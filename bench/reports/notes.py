@@ -6,7 +6,7 @@ from confluent_kafka import libversion
 
 from bench.peers.commands import MM1_HEAP, MM1_STREAMS, franz_version, go_version
 from bench.systems import COMMON, MM2_HEAP, MM2_TUNING
-from harness.jars import OLDER_VERSION, SPARK_VERSION
+from harness.jvm.jars import OLDER_VERSION, SPARK_VERSION
 
 LEASE_S = 300
 

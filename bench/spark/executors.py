@@ -18,11 +18,11 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import OffsetSpec
 
 from bench.items.kinds import ExecutorItem
-from harness.checker import Load, require_clean
+from harness.checks.checker import Load, require_clean
 from harness.child import Child
 from harness.cluster import KafkaCluster
 from harness.errors import HarnessError
-from harness.spark_cluster import SparkCluster, SparkWorker
+from harness.spark.cluster import SparkCluster, SparkWorker
 from harness.topics import create_topic
 from harness.wait import wait_for
 

@@ -13,7 +13,7 @@ from bench.items.kinds import FramesItem
 from bench.stage.load import fill
 from harness.cluster import KafkaCluster
 from harness.errors import HarnessError
-from harness.jars import spark_source_jars
+from harness.jvm.jars import spark_source_jars
 from harness.topics import create_topic
 
 DEADLINE_S = 1_800

@@ -14,7 +14,7 @@ from bench.stage.progress import say
 from bench.stage.wire import Connection, EndWatch, fetch_frame, fetched, leaders
 from harness.cluster import KafkaCluster
 from harness.errors import HarnessError
-from harness.tools import PRODUCER_PERF, run_tool
+from harness.jvm.tools import PRODUCER_PERF, run_tool
 from harness.topics import create_topic
 from harness.wait import wait_for
 from twinlog.kafka.record.batch import Batch, read_batch

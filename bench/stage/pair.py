@@ -12,8 +12,8 @@ from bench.items.kinds import CopyItem
 from bench.stage.load import fill
 from bench.stage.progress import say, silent
 from harness.cluster import KafkaCluster
-from harness.relay import Distance
 from harness.topics import delete_topic
+from harness.traffic.relay import Distance
 
 BROKER_HEAP = "1g"
 BROKER_CONFIG = {

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from conformance.corpus.stock import GROUPS, STOCK
-from harness.differences import Known
+from harness.checks.differences import Known
 
 FILES = Path(__file__).parent / "files"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from conformance.corpus.case import Case, Copies
 from conformance.corpus.stock import ONE
-from harness.differences import Known
+from harness.checks.differences import Known
 
 BOTH = ("one", "two")
 ALL = ("one", "two", "three")

@@ -20,7 +20,7 @@ from conformance.corpus.cases import CASES
 from conformance.corpus.play import Verdict, play
 from conformance.corpus.scene import Scene
 from conformance.corpus.stock import STOCK
-from harness.differences import readable
+from harness.checks.differences import readable
 from harness.errors import HarnessError
 
 KINDS = (("topic .*: partitions",), ("records of ",), ("group ", "checkpoint in "))

@@ -6,11 +6,11 @@ import hashlib
 from collections.abc import Mapping
 
 from conformance.corpus.case import Case, Copies
+from harness.checks.differences import Facts, Known
+from harness.checks.leftovers import Leftovers, leftovers
 from harness.cluster import KafkaCluster
 from harness.consume import consume_topics, ends
-from harness.differences import Facts, Known
 from harness.groups import group_offsets
-from harness.leftovers import Leftovers, leftovers
 from harness.topics import topics
 
 INTERNAL = ("mm2-", "__")

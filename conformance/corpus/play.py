@@ -11,7 +11,7 @@ from conformance.corpus.case import Case
 from conformance.corpus.facts import KNOWN, WITHOUT_HEARTBEATS, missing, observe
 from conformance.corpus.scene import Scene
 from conformance.corpus.systems import System, mirror_maker_2, twinlog
-from harness.differences import Difference, Facts, Known, differences, unexpected
+from harness.checks.differences import Difference, Facts, Known, differences, unexpected
 from harness.errors import HarnessError
 from harness.wait import slowness, wait_for
 

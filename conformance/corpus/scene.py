@@ -12,11 +12,11 @@ from confluent_kafka.admin import ScramCredentialInfo, ScramMechanism, UserScram
 
 from conformance.corpus.stock import GROUPS, STOCK, records
 from harness.certificates import Certified, authority
+from harness.child import Started
 from harness.cluster import KafkaCluster
 from harness.consume import ends
 from harness.groups import commit_offsets, group_offsets
 from harness.produce import produce
-from harness.started import Started
 from harness.topics import DEADLINE_S, create_topic, topics
 from harness.wait import wait_for
 

@@ -21,10 +21,10 @@ from conformance.meant import NEWER
 from conformance.sending import send
 from conformance.worker import Order, TwinlogWorker, Worker, kafka
 from harness.child import Child
+from harness.connect.mm2 import MirrorMaker2
 from harness.errors import HarnessError
-from harness.jars import classpath_argument
-from harness.java import java_command
-from harness.mm2 import MirrorMaker2
+from harness.jvm.jars import classpath_argument
+from harness.jvm.java import java_command
 from harness.ports import claim_port, release_port
 from harness.wait import wait_for
 

@@ -16,12 +16,11 @@ from pathlib import Path
 import psutil
 
 from harness.child import Child
-from harness.cluster import KafkaCluster
+from harness.cluster import KafkaCluster, side_by_side
 from harness.consume import consume
 from harness.errors import HarnessError
-from harness.other_spark import REQUIREMENTS as OTHER_SPARK
-from harness.pair import side_by_side
 from harness.produce import numbered, produce
+from harness.spark.other_release import REQUIREMENTS as OTHER_SPARK
 from harness.topics import create_topic
 from harness.wait import wait_for
 from scripts.release.checkout import ReleaseError

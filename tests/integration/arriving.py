@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from confluent_kafka import KafkaException
 
-from harness.checker import SLOW_TICK_S, Load, require_clean
+from harness.checks.checker import SLOW_TICK_S, Load, require_clean
 from harness.cluster import KafkaCluster
 from harness.topics import create_topic, offsets
 from harness.wait import wait_for

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from harness.cluster import USERS, KafkaCluster
-from harness.pair import side_by_side
-from harness.requests import LoopWatch
+from harness.checks.requests import LoopWatch
+from harness.cluster import USERS, KafkaCluster, side_by_side
 from tests.integration.copying import CopyFlow
 from tests.integration.running import RunTwinlog
 
@@ -72,7 +71,7 @@ def loop_watch(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LoopWatch]:
 
 @pytest.fixture(autouse=True)
 def no_loop(loop_watch: LoopWatch) -> Iterator[None]:
-    """Fails a test in which somebody asks a broker for the same without pause, see `harness.requests.find_loops`."""
+    """Fails a test in which a client repeats a request without pause, see `harness.checks.requests.find_loops`."""
     loop_watch.look()
     yield
     loops = loop_watch.look()

@@ -13,8 +13,8 @@ from urllib.parse import quote
 
 from harness.child import Child
 from harness.cluster import KafkaCluster
-from harness.connect_worker import ConnectWorker as JavaWorker
-from harness.jars import KAFKA_VERSION, Parts
+from harness.connect.worker import ConnectWorker as JavaWorker
+from harness.jvm.jars import KAFKA_VERSION, Parts
 from harness.ports import claim_port, release_port
 from harness.wait import wait_for
 

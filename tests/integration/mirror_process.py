@@ -9,9 +9,8 @@ from pathlib import Path
 
 import psutil
 
-from harness.child import Child
+from harness.child import Child, below, named
 from harness.cluster import KafkaCluster
-from harness.processes import below, named
 from harness.wait import wait_for
 
 START_DEADLINE_S = 120.0

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from harness.acls import Acl, create_acls
 from harness.cluster import KafkaCluster
 from harness.groups import Committed, Place, commit_offsets
-from harness.jars import KAFKA_VERSION
+from harness.jvm.jars import KAFKA_VERSION
 from harness.produce import NewRecord, numbered, produce
 from harness.topics import create_topic
 from tests.integration.records import lively

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from hypothesis import settings
 
-from harness.java import java_command
+from harness.jvm.java import java_command
 from tests.drawn_patterns import Drawn, drawn_pattern
 from twinlog.errors import PatternError
 from twinlog.model.java_regex.pattern import JavaPattern, java_pattern

@@ -5,8 +5,8 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from harness.jars import OLDER_VERSION, classpath_argument
-from harness.java import java_command
+from harness.jvm.jars import OLDER_VERSION, classpath_argument
+from harness.jvm.java import java_command
 
 HERE = Path(__file__).parent
 PRECEDENCE = sorted(str(path) for path in (HERE / "precedence").glob("*.properties"))

@@ -9,12 +9,12 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from harness.broker import jvm_command
 from harness.child import Child
 from harness.cluster import KafkaCluster
+from harness.connect.mm2 import MAIN_CLASS
 from harness.groups import commit_offsets
-from harness.java import java_command
-from harness.mm2 import MAIN_CLASS
+from harness.jvm.command import jvm_command
+from harness.jvm.java import java_command
 from harness.ports import claim_port
 from harness.produce import numbered, produce
 from harness.topics import create_topic

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from harness import connect_worker
-from harness.connect_worker import ConnectWorker, first_listener
+from harness.connect import worker as connect_worker
+from harness.connect.worker import ConnectWorker, first_listener
 from harness.errors import HarnessError
 
 

@@ -37,7 +37,7 @@ ALLOWED = {
     "faults/connect.py": "the same",
     "soak/__main__.py": "the same",
     "harness/ports.py": "whether a port is free is nobody's choice",
-    "harness/compose.py": "the same, of the loopback's addresses",
+    "harness/containers/compose.py": "the same, of the loopback's addresses",
     "harness/broker.py": "no two brokers may have one id, whoever starts them",
     "tests/unit/test_seeds.py": "this file",
 }

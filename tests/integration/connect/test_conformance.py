@@ -12,8 +12,8 @@ from conformance.resources.arrangements import PLAIN
 from conformance.scene import furnish
 from conformance.stage import Stage
 from conformance.worker import WORKERS
+from harness.checks.differences import readable
 from harness.cluster import KafkaCluster
-from harness.differences import readable
 
 TWINLOG = "twinlog"
 WITH_SPARK = {"status", "lifecycle", "offsets-source", "topics", "client-scripts"}

@@ -18,7 +18,7 @@ import pytest
 from harness.cluster import KafkaCluster
 from harness.consume import consume
 from harness.groups import commit_offsets, group_offsets
-from harness.jars import KAFKA_VERSION
+from harness.jvm.jars import KAFKA_VERSION
 from harness.produce import numbered, produce
 from harness.topics import create_topic, offsets, topics
 from harness.wait import wait_for

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.checker import SLOW_TICK_S, Load, require_clean
+from harness.checks.checker import SLOW_TICK_S, Load, require_clean
 from harness.cluster import KafkaCluster
 from harness.consume import consume
 from harness.topics import create_topic

@@ -18,10 +18,10 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from harness.checks.internal_records import decode_heartbeat
 from harness.cluster import KafkaCluster
 from harness.consume import consume
 from harness.groups import commit_offsets, group_offsets
-from harness.internal_records import decode_heartbeat
 from harness.produce import NewRecord, numbered, produce
 from harness.topics import create_topic, offsets
 from harness.wait import wait_for

@@ -11,7 +11,7 @@ import pytest
 
 from harness.broker import to_properties
 from harness.cluster import KafkaCluster
-from harness.connect_worker import ConnectWorker as KafkasWorker
+from harness.connect.worker import ConnectWorker as KafkasWorker
 from harness.consume import consume
 from harness.ports import claim_port, release_port
 from harness.produce import numbered, produce

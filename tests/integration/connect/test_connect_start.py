@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from harness.cluster import KafkaCluster
-from harness.jars import KAFKA_VERSION
+from harness.jvm.jars import KAFKA_VERSION
 from harness.wait import wait_for
 from tests.integration.connect_worker import ConnectWorker, connector, path_of, shared
 from twinlog.config.properties import parse_properties

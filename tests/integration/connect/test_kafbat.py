@@ -10,9 +10,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from harness import kafbat
 from harness.cluster import KafkaCluster
-from harness.kafbat import MAX_RETRIES, REBALANCE, KafbatError, KafbatUi, RefusedByWorkerError
+from harness.connect import kafbat
+from harness.connect.kafbat import MAX_RETRIES, REBALANCE, KafbatError, KafbatUi, RefusedByWorkerError
 from harness.produce import numbered, produce
 from harness.topics import create_topic
 from harness.wait import wait_for

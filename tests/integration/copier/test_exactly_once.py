@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from harness.checker import Load, require_clean
+from harness.checks.checker import Load, require_clean
 from harness.consume import Record, consume
 from harness.produce import numbered, produce
 from harness.topics import offsets

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import psutil
 import pytest
 
-from harness.checker import SLOW_TICK_S, Load, require_clean
+from harness.checks.checker import SLOW_TICK_S, Load, require_clean
 from harness.cluster import KafkaCluster
 from harness.topics import create_topic
 from harness.wait import wait_for

@@ -16,8 +16,8 @@ from harness.cluster import KafkaCluster
 from harness.consume import consume
 from harness.produce import NewRecord, numbered, produce
 from harness.topics import create_topic
+from harness.versions import ZooKeeperCluster
 from harness.wait import wait_for
-from harness.zookeeper import ZooKeeperCluster
 from tests.integration.copying import CopyFlow, RunningCopier, flow_settings
 from twinlog.errors import GapError
 from twinlog.kafka.admin.cluster import ClusterAdmin

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Sequence
 import pytest
 from confluent_kafka.admin import NewTopic
 
+from harness.checks.requests import LoopWatch
 from harness.cluster import KafkaCluster
 from harness.consume import consume_topics
 from harness.produce import NewRecord, produce
-from harness.requests import LoopWatch
 from harness.topics import delete_records, set_topic_config
 from harness.wait import wait_for
 from tests.integration.copier.test_held import AHEAD_MS, ANY_TIME, ONE_HOUR

@@ -12,7 +12,7 @@ from multiprocessing.connection import Listener
 import pytest
 from confluent_kafka import KafkaException
 
-from harness.checker import Arrivals, Load, require_clean
+from harness.checks.checker import Arrivals, Load, require_clean
 from harness.cluster import KafkaCluster
 from harness.produce import numbered, produce
 from harness.topics import create_topic, offsets, topics

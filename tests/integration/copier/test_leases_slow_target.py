@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from harness.checker import Load, require_clean
+from harness.checks.checker import Load, require_clean
 from harness.cluster import KafkaCluster
 from harness.topics import create_topic, offsets
 from harness.wait import wait_for

@@ -14,10 +14,9 @@ import psutil
 import pytest
 from confluent_kafka import KafkaException
 
-from harness.checker import SLOW_TICK_S, Arrivals, Load, require_clean
-from harness.cluster import KafkaCluster
+from harness.checks.checker import SLOW_TICK_S, Arrivals, Load, require_clean
+from harness.cluster import KafkaCluster, side_by_side
 from harness.consume import consume
-from harness.pair import side_by_side
 from harness.topics import create_topic, offsets
 from harness.wait import wait_for
 from tests.integration.light_flow import LightFlow

@@ -12,7 +12,7 @@ from contextlib import closing
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from harness.checker import Load, require_clean
+from harness.checks.checker import Load, require_clean
 from harness.cluster import KafkaCluster
 from harness.consume import consume
 from harness.produce import Codec, numbered, produce

@@ -1,6 +1,6 @@
 """Containers of Strimzi's operator for tests, with twinlog's worker or with Kafka's own.
 
-The operator's side is `harness.strimzi`, written after Strimzi's public sources; there is no Kubernetes here.
+The operator's side is `harness.containers.strimzi`, written after Strimzi's public sources, without Kubernetes.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from harness.connect_worker import ConnectWorker as JavaWorker
-from harness.jars import KAFKA_VERSION
+from harness.connect.worker import ConnectWorker as JavaWorker
+from harness.containers.strimzi.operator import Desired, Operator
+from harness.containers.strimzi.pod import PodContainer
+from harness.containers.strimzi.release import Release, Resource, connector_configs
+from harness.jvm.jars import KAFKA_VERSION
 from harness.ports import claim_port, release_port
-from harness.strimzi.operator import Desired, Operator
-from harness.strimzi.pod import PodContainer
-from harness.strimzi.release import Release, Resource, connector_configs
 from harness.wait import wait_for
 
 DEADLINE_S = 240.0

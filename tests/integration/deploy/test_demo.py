@@ -14,8 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from harness.child import Child
-from harness.processes import runs
+from harness.child import Child, runs
 from harness.wait import wait_for
 
 ROOT = Path(__file__).parents[3]

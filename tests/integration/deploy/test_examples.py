@@ -26,7 +26,7 @@ from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from harness.child import Child
 from harness.clients import ClientConfig
-from harness.compose import ComposeStack
+from harness.containers.compose import ComposeStack
 from harness.wait import wait_for
 
 EXAMPLES = Path(__file__).parents[3] / "examples"

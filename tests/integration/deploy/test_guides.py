@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.cluster import KafkaCluster
-from harness.guide import GuideShell, read_guide
+from harness.containers.guide import GuideShell, read_guide
 from harness.ports import claim_port, release_port
 from harness.topics import delete_topics_of_users
 

@@ -1,6 +1,6 @@
 """The driver's pod as the chart writes it, with executors as pods that Spark asks an API server for.
 
-Pods are processes here, see `harness.kubernetes`.
+Pods are processes here, see `harness.containers.kubernetes`.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from harness.chart import one, render
 from harness.cluster import KafkaCluster
 from harness.consume import consume
-from harness.kubernetes import Kubernetes
+from harness.containers.chart import one, render
+from harness.containers.kubernetes import Kubernetes
 from harness.produce import numbered, produce
-from harness.spark_cluster import CHEAP_JVM
+from harness.spark.cluster import CHEAP_JVM
 from harness.topics import create_topic, offsets, topics
 from harness.wait import wait_for
 from tests.integration.mirror_process import flow_properties

@@ -15,8 +15,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from harness.compose import ComposeStack
-from harness.guide import Command, missing_line, read_guide
+from harness.containers.compose import ComposeStack
+from harness.containers.guide import Command, missing_line, read_guide
 from harness.wait import wait_for
 
 ROOT = Path(__file__).parents[3]

@@ -16,10 +16,10 @@ import pytest
 
 from harness.cluster import KafkaCluster
 from harness.consume import consume
+from harness.containers.strimzi.operator import Desired
+from harness.containers.strimzi.release import RELEASES, Cluster, Login, Release, Resource
 from harness.groups import commit_offsets, group_offsets
 from harness.produce import numbered, produce
-from harness.strimzi.operator import Desired
-from harness.strimzi.release import RELEASES, Cluster, Login, Release, Resource
 from harness.topics import create_topic
 from harness.wait import wait_for
 from tests.integration.deploy.strimzi_pods import (

@@ -1,6 +1,6 @@
 """Pods of Strimzi's operator with twinlog's image: its files, variables and requests meet real workers and brokers.
 
-The operator's side is `harness.strimzi`, written after Strimzi's public sources; there is no Kubernetes here.
+The operator's side is `harness.containers.strimzi`, written after Strimzi's public sources, without Kubernetes.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ import pytest
 
 from harness.cluster import KafkaCluster
 from harness.consume import consume
-from harness.ports import claim_port, release_port
-from harness.produce import numbered, produce
-from harness.strimzi.pod import RACK
-from harness.strimzi.release import (
+from harness.containers.strimzi.pod import RACK
+from harness.containers.strimzi.release import (
     RELEASES,
     Certificate,
     Cluster,
     Login,
     Resource,
 )
-from harness.strimzi.secrets import SecretServer
+from harness.containers.strimzi.secrets import SecretServer
+from harness.ports import claim_port, release_port
+from harness.produce import numbered, produce
 from harness.topics import create_topic, topics
 from harness.wait import wait_for
 from tests.integration.deploy.strimzi_pods import CHECKPOINT, CONNECTORS, DEADLINE_S, SOURCE, STORAGE, Pods, desired

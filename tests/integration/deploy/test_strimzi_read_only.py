@@ -14,11 +14,11 @@ import pytest
 from harness.child import Child
 from harness.cluster import KafkaCluster
 from harness.consume import consume
+from harness.containers.strimzi.operator import Operator
+from harness.containers.strimzi.pod import PodContainer
+from harness.containers.strimzi.release import RELEASES, Cluster, Resource
 from harness.ports import claim_port, release_port
 from harness.produce import numbered, produce
-from harness.strimzi.operator import Operator
-from harness.strimzi.pod import PodContainer
-from harness.strimzi.release import RELEASES, Cluster, Resource
 from harness.topics import create_topic, topics
 from harness.wait import wait_for
 from tests.integration.deploy.strimzi_pods import DEADLINE_S, OURS, SOURCE, STORAGE, PodWorker, desired

@@ -25,9 +25,9 @@ from harness.child import Child
 from harness.cluster import KafkaCluster
 from harness.consume import Record, consume
 from harness.groups import group_offsets
-from harness.jars import flink_jars, spark_source_jars
-from harness.java import java_command
-from harness.plugin import plugin_jar
+from harness.jvm.jars import flink_jars, spark_source_jars
+from harness.jvm.java import java_command
+from harness.jvm.plugin import plugin_jar
 from harness.produce import numbered, produce
 from harness.topics import create_topic, delete_records, offsets, topics
 from harness.wait import wait_for

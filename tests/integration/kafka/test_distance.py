@@ -9,8 +9,8 @@ import pytest
 from harness.cluster import KafkaCluster
 from harness.consume import consume
 from harness.produce import Codec, numbered, produce
-from harness.relay import Distance
 from harness.topics import create_topic, move_replicas
+from harness.traffic.relay import Distance
 from harness.wait import wait_for
 from tests.integration.copying import DEADLINE_S, FOR_EVER, CopyFlow
 from tests.integration.records import seen

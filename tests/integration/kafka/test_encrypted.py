@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from harness.certificates import authority
-from harness.checker import Load, require_clean
+from harness.checks.checker import Load, require_clean
 from harness.cluster import KafkaCluster
 from harness.consume import consume
 from harness.produce import numbered, produce

@@ -11,9 +11,9 @@ import pytest
 
 from harness.cluster import FAR, RELAY, KafkaCluster
 from harness.produce import NewRecord, produce
-from harness.relay import Distance
-from harness.round_trips import FETCH, PRODUCE, RoundTrips
 from harness.topics import create_topic
+from harness.traffic.relay import Distance
+from harness.traffic.round_trips import FETCH, PRODUCE, RoundTrips
 from harness.wait import wait_for
 from tests.integration.copying import DEADLINE_S, flow_settings
 from tests.integration.without_spark import FlowWithoutSpark

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from harness.cluster import KafkaCluster
+from harness.jvm.tools import CONSOLE_CONSUMER, run_tool
 from harness.produce import NewRecord, produce
-from harness.tools import CONSOLE_CONSUMER, run_tool
 from harness.topics import create_topic, delete_records
 from harness.wait import wait_for
 from twinlog import client

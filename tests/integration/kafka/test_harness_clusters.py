@@ -17,14 +17,14 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from harness.acls import Acl, acls, create_acls
+from harness.checks.requests import AskingLoop, LoopWatch, requests
+from harness.child import runs
 from harness.cluster import KafkaCluster
 from harness.consume import consume
 from harness.errors import HarnessError
 from harness.groups import commit_offsets, group_offsets, groups
-from harness.processes import runs
+from harness.jvm.tools import dump_log
 from harness.produce import NewRecord, numbered, produce
-from harness.requests import AskingLoop, LoopWatch, requests
-from harness.tools import dump_log
 from harness.topics import (
     add_partitions,
     create_topic,

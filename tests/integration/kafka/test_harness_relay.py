@@ -17,8 +17,8 @@ from harness.cluster import KafkaCluster
 from harness.consume import consume
 from harness.ports import claim_port, release_port
 from harness.produce import numbered, produce
-from harness.relay import BUFFER, Distance, Way, relay_command
 from harness.topics import create_topic
+from harness.traffic.relay import BUFFER, Distance, Way, relay_command
 from harness.wait import wait_for
 
 DELAY_MS = 40.0

@@ -7,8 +7,8 @@ import random
 import subprocess
 from pathlib import Path
 
-from harness.jars import classpath_argument
-from harness.java import java_command
+from harness.jvm.jars import classpath_argument
+from harness.jvm.java import java_command
 from twinlog.config.security.jaas import JaasError, parse_entry
 
 RECORDER = Path(__file__).parents[2] / "recorded" / "RecordJaas.java"

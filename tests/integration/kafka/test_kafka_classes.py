@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
-from harness.broker import jvm_command
+from harness.jvm.command import jvm_command
 from tests.any_log import logs, rules
 from tests.source_log import New, SourceLog
 from twinlog.batches.prepare import prepare

@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient, ScramCredentialInfo, ScramMechani
 from harness.certificates import keytool
 from harness.cluster import PLAIN_LOGIN, KafkaCluster
 from harness.errors import HarnessError
-from harness.tools import TOPICS, run_tool
+from harness.jvm.tools import TOPICS, run_tool
 from harness.wait import wait_for
 from twinlog.config import load
 from twinlog.errors import RefusedError

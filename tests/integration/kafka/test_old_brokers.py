@@ -17,8 +17,8 @@ from harness.consume import consume
 from harness.groups import commit_offsets, group_offsets
 from harness.produce import NewRecord, numbered, produce
 from harness.topics import create_topic, delete_topic, offsets, topic_config, topics
+from harness.versions import OLDEST, ZooKeeperCluster
 from harness.wait import wait_for
-from harness.zookeeper import OLDEST, ZooKeeperCluster
 from tests.integration.mirror_process import GROUPS_EVERY_SECOND, flow_properties
 from tests.integration.running import RunTwinlog
 from twinlog.cli.main import app

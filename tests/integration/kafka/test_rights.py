@@ -22,10 +22,9 @@ from confluent_kafka.admin import (
 )
 
 from harness.acls import Acl, acls, create_acls
-from harness.cluster import USERS, KafkaCluster
+from harness.cluster import USERS, KafkaCluster, side_by_side
 from harness.consume import consume
 from harness.groups import Committed, commit_offsets, group_offsets
-from harness.pair import side_by_side
 from harness.produce import numbered, produce
 from harness.topics import add_partitions, create_topic, delete_topic, set_topic_config, topic_config, topics
 from harness.wait import wait_for

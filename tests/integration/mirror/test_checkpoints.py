@@ -13,8 +13,8 @@ import pytest
 from harness.cluster import KafkaCluster
 from harness.consume import consume
 from harness.groups import Committed, Offsets, commit_offsets, group_offsets
+from harness.jvm.tools import CONSOLE_CONSUMER, run_tool
 from harness.produce import numbered, produce
-from harness.tools import CONSOLE_CONSUMER, run_tool
 from harness.topics import create_topic, delete_records, offsets, topics
 from harness.wait import wait_for
 from tests.integration.consuming import PROTOCOLS, Member, Protocol

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from itertools import pairwise
 from statistics import median
 
+from harness.checks.internal_records import decode_heartbeat
 from harness.cluster import KafkaCluster
 from harness.consume import consume
-from harness.internal_records import decode_heartbeat
-from harness.tools import CONSOLE_CONSUMER, run_tool
+from harness.jvm.tools import CONSOLE_CONSUMER, run_tool
 from harness.topics import topic_config, topics
 from harness.wait import wait_for
 from tests.integration.running import RunTwinlog

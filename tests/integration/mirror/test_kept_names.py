@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
+from harness.checks.internal_records import decode_checkpoint, decode_offset_sync
 from harness.cluster import KafkaCluster
+from harness.connect.mm2 import MirrorMaker2
 from harness.consume import consume
 from harness.groups import commit_offsets, group_offsets
-from harness.internal_records import decode_checkpoint, decode_offset_sync
-from harness.mm2 import MirrorMaker2
 from harness.produce import numbered, produce
 from harness.topics import create_topic, offsets, topics
 from harness.wait import wait_for

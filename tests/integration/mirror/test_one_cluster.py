@@ -14,13 +14,12 @@ from pathlib import Path
 import pytest
 
 from harness.acls import Acl, acls, create_acls
-from harness.cluster import KafkaCluster
+from harness.checks.differences import Known, differences, readable, unexpected
+from harness.checks.leftovers import Leftovers, leftovers
+from harness.cluster import KafkaCluster, side_by_side
+from harness.connect.mm2 import MirrorMaker2
 from harness.consume import Record, consume, consume_topics
-from harness.differences import Known, differences, readable, unexpected
 from harness.groups import Committed, Place, commit_offsets, group_offsets
-from harness.leftovers import Leftovers, leftovers
-from harness.mm2 import MirrorMaker2
-from harness.pair import side_by_side
 from harness.produce import NewRecord, numbered, produce
 from harness.topics import create_topic, delete_topic, topics
 from harness.wait import wait_for

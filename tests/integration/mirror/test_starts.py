@@ -17,8 +17,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from typer.testing import CliRunner
 
 from harness.cluster import KafkaCluster
+from harness.connect.mm2 import MirrorMaker2
 from harness.consume import consume
-from harness.mm2 import MirrorMaker2
 from harness.produce import NewRecord, numbered, produce
 from harness.topics import add_partitions, create_topic, delete_topic, offsets, topics
 from harness.wait import wait_for

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from harness.cluster import KafkaCluster
-from harness.plugin import plugin_jar
+from harness.jvm.plugin import plugin_jar
 from harness.topics import create_topic, topic_config, topics
 from tests.integration.copying import flow_settings
 from tests.integration.mirroring import mirror_topics

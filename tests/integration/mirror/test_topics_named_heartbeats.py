@@ -11,10 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.cluster import KafkaCluster
+from harness.cluster import KafkaCluster, side_by_side
+from harness.connect.mm2 import MirrorMaker2
 from harness.consume import consume
-from harness.mm2 import MirrorMaker2
-from harness.pair import side_by_side
 from harness.produce import NewRecord, produce
 from harness.topics import create_topic, delete_records, topics
 from harness.wait import wait_for

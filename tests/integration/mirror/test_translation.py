@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from harness.checker import Load, require_clean
+from harness.checks.checker import Load, require_clean
 from harness.cluster import KafkaCluster
 from harness.consume import consume
+from harness.jvm.tools import CONSOLE_CONSUMER, run_tool
 from harness.produce import NewRecord, numbered, produce
-from harness.tools import CONSOLE_CONSUMER, run_tool
 from harness.topics import create_topic, delete_records, offsets
 from harness.wait import wait_for
 from tests.integration.copier.batches.test_copy_compacted import CLEANED, wait_until_cleaned, write_segments

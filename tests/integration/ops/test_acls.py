@@ -12,12 +12,11 @@ import pytest
 from typer.testing import CliRunner
 
 from harness.acls import Acl, acls, create_acls
-from harness.cluster import KafkaCluster
+from harness.cluster import KafkaCluster, side_by_side
 from harness.consume import consume
 from harness.groups import commit_offsets, group_offsets
-from harness.pair import side_by_side
+from harness.jvm.tools import run_tool
 from harness.produce import numbered, produce
-from harness.tools import run_tool
 from harness.topics import create_topic, topic_config, topics
 from harness.wait import wait_for
 from tests.integration.kafka.test_rights import delete_acls

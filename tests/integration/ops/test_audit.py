@@ -17,14 +17,13 @@ import pytest
 from typer.testing import CliRunner
 
 from harness.acls import Acl, acls, create_acls
-from harness.cluster import KafkaCluster
+from harness.checks.internal_records import PositionRecord, decode_position
+from harness.checks.requests import requests
+from harness.cluster import KafkaCluster, side_by_side
+from harness.connect.mm2 import EVERY_SECOND, ONE_REPLICA, MirrorMaker2
 from harness.consume import consume
 from harness.groups import commit_offsets, group_offsets
-from harness.internal_records import PositionRecord, decode_position
-from harness.mm2 import EVERY_SECOND, ONE_REPLICA, MirrorMaker2
-from harness.pair import side_by_side
 from harness.produce import NewRecord, numbered, produce
-from harness.requests import requests
 from harness.topics import create_topic, delete_records, offsets, set_topic_config, topic_config, topics
 from harness.wait import wait_for
 from twinlog.cli.main import app

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from harness.checker import Load
+from harness.checks.checker import Load
+from harness.checks.internal_records import decode_position
 from harness.cluster import KafkaCluster
+from harness.connect.mm2 import EVERY_SECOND, ONE_REPLICA, MirrorMaker2
 from harness.consume import consume
 from harness.groups import commit_offsets, group_offsets
-from harness.internal_records import decode_position
-from harness.mm2 import EVERY_SECOND, ONE_REPLICA, MirrorMaker2
 from harness.produce import numbered, produce
 from harness.topics import create_topic, offsets, topics
 from harness.wait import wait_for

@@ -9,11 +9,10 @@ from pathlib import Path
 import pytest
 
 from harness.acls import Acl, acls, create_acls
-from harness.cluster import KafkaCluster
+from harness.cluster import KafkaCluster, side_by_side
 from harness.consume import consume
+from harness.containers.guide import Command, GuideShell, read_guide
 from harness.groups import commit_offsets
-from harness.guide import Command, GuideShell, read_guide
-from harness.pair import side_by_side
 from harness.produce import numbered, produce
 from harness.topics import create_topic, topics
 from tests.integration.mirror_process import GROUPS_EVERY_SECOND, flow_properties

@@ -8,8 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from faults.emergency import CLUSTERS, RESTED, STEADY, properties, run_drill
-from harness.cluster import KafkaCluster
-from harness.pair import side_by_side
+from harness.cluster import KafkaCluster, side_by_side
 from tests.integration.running import RunTwinlog
 
 log = logging.getLogger(__name__)

@@ -14,9 +14,8 @@ from typer.testing import CliRunner
 
 from harness.acls import Acl as BrokerAcl
 from harness.acls import acls, create_acls
-from harness.cluster import USERS, KafkaCluster
+from harness.cluster import USERS, KafkaCluster, side_by_side
 from harness.groups import commit_offsets, group_offsets
-from harness.pair import side_by_side
 from harness.produce import numbered, produce
 from harness.quotas import quota
 from harness.topics import (

@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from harness.child import Child
-from harness.cluster import KafkaCluster
-from harness.pair import side_by_side
+from harness.cluster import KafkaCluster, side_by_side
 from harness.produce import numbered, produce
 from harness.topics import create_topic, offsets
 from harness.wait import wait_for

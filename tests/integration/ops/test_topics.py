@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from harness.checker import Load, require_clean
+from harness.checks.checker import Load, require_clean
 from harness.cluster import KafkaCluster
 from harness.consume import consume
 from harness.produce import NewRecord, numbered, produce

@@ -12,12 +12,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from harness.child import Child
+from harness.child import Child, named
 from harness.cluster import KafkaCluster
 from harness.consume import consume
-from harness.processes import named
 from harness.produce import numbered, produce
-from harness.spark_cluster import CHEAP_JVM, SparkCluster, spark_home
+from harness.spark.cluster import CHEAP_JVM, SparkCluster, spark_home
 from harness.topics import create_topic
 from harness.wait import wait_for
 from tests.integration.arriving import end_of

@@ -22,7 +22,7 @@ import twinlog
 from harness.cluster import KafkaCluster
 from harness.consume import consume
 from harness.produce import numbered, produce
-from harness.spark_cluster import SparkCluster, spark_home
+from harness.spark.cluster import SparkCluster, spark_home
 from harness.topics import create_topic
 from harness.wait import wait_for
 from tests.integration.mirror_process import flow_properties

@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from harness.broker import jvm_command
+from harness.jvm.command import jvm_command
 from tests.drawn_smts import KINDS, drawn_config, drawn_records
 from tests.integration.smt_tool import Refused, SmtRecord, SmtTool
 from twinlog.arrow.arrays import schema

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from harness.cluster import KafkaCluster
+from harness.connect.mm2 import MirrorMaker2
 from harness.consume import consume_topics
-from harness.mm2 import MirrorMaker2
 from harness.produce import NewRecord, produce
 from harness.topics import create_topic, topics
 from harness.wait import wait_for

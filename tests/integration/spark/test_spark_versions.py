@@ -14,9 +14,9 @@ import pytest
 
 from harness.cluster import KafkaCluster
 from harness.consume import consume
-from harness.other_spark import other_spark, other_version
 from harness.produce import numbered, produce
-from harness.spark_cluster import CHEAP_JVM
+from harness.spark.cluster import CHEAP_JVM
+from harness.spark.other_release import other_spark, other_version
 from harness.topics import create_topic
 from tests.integration.mirror_process import flow_properties
 from tests.integration.running import RunTwinlog, wait_until_gone

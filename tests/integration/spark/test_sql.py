@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from harness.cheap_sql import cheap_sql
 from harness.cluster import KafkaCluster
 from harness.consume import consume
 from harness.produce import numbered, produce
+from harness.spark.cheap_sql import cheap_sql
 from harness.topics import create_topic, topics
 from harness.wait import wait_for
 from tests.integration.copying import CopyFlow

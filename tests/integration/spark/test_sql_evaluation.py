@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 from pyspark.errors.exceptions.captured import install_exception_handler
 
-from harness.cheap_sql import cheap_sql
+from harness.spark.cheap_sql import cheap_sql
 from harness.wait import wait_for
 from twinlog.arrow.arrays import schema
 from twinlog.errors import EngineLostError, TransformError

@@ -15,12 +15,12 @@ from pathlib import Path
 import psutil
 import pytest
 
-from harness.checker import SLOW_TICK_S, Load
+from harness.checks.checker import SLOW_TICK_S, Load
+from harness.child import send
 from harness.cluster import KafkaCluster
 from harness.consume import consume
-from harness.processes import send
 from harness.produce import numbered, produce
-from harness.spark_cluster import SparkCluster
+from harness.spark.cluster import SparkCluster
 from harness.topics import create_topic, offsets, topics
 from harness.wait import wait_for
 from tests.integration.arriving import LoadedFlow, require_true_copies, wait_until_copied

@@ -12,7 +12,7 @@ from harness.cluster import KafkaCluster
 from harness.consume import consume
 from harness.ports import claim_port, release_port
 from harness.produce import numbered, produce
-from harness.spark_cluster import SparkCluster, SparkWorker, can_name_hosts
+from harness.spark.cluster import SparkCluster, SparkWorker, can_name_hosts
 from harness.topics import create_topic
 from harness.wait import wait_for
 from tests.integration.mirror_process import flow_properties

@@ -10,8 +10,8 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from harness.kubernetes import Kubernetes
-from harness.spark_cluster import spark_home
+from harness.containers.kubernetes import Kubernetes
+from harness.spark.cluster import spark_home
 from twinlog.spark.settings import TaskResources, contradictions
 
 ROOT = Path(__file__).parents[3]

@@ -16,9 +16,9 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, sync_playwright
 
-from harness.browser import MISSING, find_chromium, launch_chromium
 from harness.produce import numbered, produce
 from harness.wait import wait_for
+from harness.web.browser import MISSING, find_chromium, launch_chromium
 from tests.integration.ui.scene import Scene
 
 REQUIRED = "TWINLOG_BROWSER_REQUIRED"

@@ -13,12 +13,12 @@ from urllib.parse import quote, urlsplit
 import pytest
 from playwright.sync_api import sync_playwright
 
-from harness.browser import launch_chromium
 from harness.cluster import KafkaCluster
 from harness.consume import consume
 from harness.produce import numbered, produce
 from harness.topics import create_topic, topics
 from harness.wait import wait_for
+from harness.web.browser import launch_chromium
 from tests.integration.connect_worker import ConnectWorker, connector, path_of
 from tests.integration.ui.test_browser import chromium_program, require_good_pages
 from tests.integration.ui.visitor import Visitor

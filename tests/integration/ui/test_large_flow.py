@@ -11,8 +11,8 @@ from dataclasses import replace
 import pytest
 from playwright.sync_api import Browser, sync_playwright
 
-from harness.browser import launch_chromium
 from harness.wait import slowness, wait_for
+from harness.web.browser import launch_chromium
 from tests.integration.ui.test_browser import WatchedPage, chromium_program, require_good_pages
 from tests.unit.ops.status.test_command import REPORTED
 from tests.unit.ui.fakes import FLOW, FakeSources, snapshot

@@ -12,14 +12,13 @@ import pytest
 from playwright.sync_api import Page, sync_playwright
 
 from harness.acls import Acl, acls, create_acls
-from harness.browser import launch_chromium
-from harness.checker import Load
-from harness.cluster import KafkaCluster
+from harness.checks.checker import Load
+from harness.cluster import KafkaCluster, side_by_side
 from harness.consume import consume
 from harness.groups import commit_offsets, group_offsets
-from harness.pair import side_by_side
 from harness.produce import numbered, produce
 from harness.topics import create_topic
+from harness.web.browser import launch_chromium
 from tests.integration.ui.newcomer import Newcomer
 from tests.integration.ui.test_browser import chromium_program
 

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, sync_playwright
 
-from harness.browser import launch_chromium
-from harness.open_id import OpenIdIssuer
 from harness.ports import claim_port, release_port
+from harness.web.browser import launch_chromium
+from harness.web.open_id import OpenIdIssuer
 from tests.integration.ui.test_browser import WatchedPage, barriers, chromium_program, too_wide
 from tests.unit.ui.fakes import FakeSources
 from twinlog.connect.rest.serving import Limits, ServerThread, bind, close, servers

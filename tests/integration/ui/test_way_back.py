@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, sync_playwright
 
-from harness.browser import launch_chromium
-from harness.checker import SLOW_TICK_S, Load
+from harness.checks.checker import SLOW_TICK_S, Load
 from harness.child import Child
 from harness.cluster import KafkaCluster
 from harness.consume import consume
@@ -21,6 +20,7 @@ from harness.ports import claim_port, release_port
 from harness.produce import numbered, produce
 from harness.topics import create_topic, offsets
 from harness.wait import wait_for
+from harness.web.browser import launch_chromium
 from tests.integration.mirror_process import GROUPS_EVERY_SECOND, MirrorProcess, flow_properties
 from tests.integration.ui.test_browser import WatchedPage, barriers, chromium_program
 from tests.integration.ui.visitor import Visitor

@@ -11,7 +11,7 @@ from typing import Literal
 
 import pytest
 
-from harness.checker import Load, require_clean
+from harness.checks.checker import Load, require_clean
 from harness.cluster import KafkaCluster
 from harness.consume import Record, consume
 from harness.groups import commit_offsets, group_offsets

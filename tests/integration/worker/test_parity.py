@@ -14,13 +14,13 @@ from pathlib import Path
 
 import pytest
 
+from harness.checks.differences import Difference, Facts, Known, differences, readable, unexpected
+from harness.checks.leftovers import Leftovers, leftovers
 from harness.cluster import KafkaCluster
+from harness.connect.mm2 import MirrorMaker2
 from harness.consume import Record, consume_topics
-from harness.differences import Difference, Facts, Known, differences, readable, unexpected
 from harness.errors import HarnessError
 from harness.groups import Committed, Place
-from harness.leftovers import Leftovers, leftovers
-from harness.mm2 import MirrorMaker2
 from harness.topics import delete_topic, topics
 from harness.wait import wait_for
 from tests.integration.mirror_process import MirrorProcess

@@ -14,7 +14,7 @@ import psutil
 import pytest
 from typer.testing import CliRunner
 
-from harness.checker import SLOW_TICK_S, Arrivals, Load, require_clean
+from harness.checks.checker import SLOW_TICK_S, Arrivals, Load, require_clean
 from harness.cluster import KafkaCluster
 from harness.produce import numbered, produce
 from harness.topics import create_topic, delete_records, topics

@@ -21,10 +21,9 @@ import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
-from harness.cluster import KafkaCluster
+from harness.cluster import KafkaCluster, side_by_side
 from harness.consume import consume
 from harness.groups import commit_offsets, group_offsets
-from harness.pair import side_by_side
 from harness.produce import numbered, produce
 from harness.topics import create_topic, offsets
 from harness.wait import wait_for

@@ -13,11 +13,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from harness.checker import SLOW_TICK_S, Arrivals, Load, require_clean
+from harness.checks.checker import SLOW_TICK_S, Arrivals, Load, require_clean
+from harness.child import send
 from harness.cluster import KafkaCluster
+from harness.connect.mm2 import MirrorMaker2
 from harness.consume import consume
-from harness.mm2 import MirrorMaker2
-from harness.processes import send
 from harness.produce import numbered, produce
 from harness.topics import create_topic, offsets, topics
 from harness.wait import wait_for

@@ -14,10 +14,9 @@ from typing import Any
 
 import pytest
 
-from harness.checker import SLOW_TICK_S, Load
-from harness.cluster import KafkaCluster
+from harness.checks.checker import SLOW_TICK_S, Load
+from harness.cluster import KafkaCluster, side_by_side
 from harness.consume import consume
-from harness.pair import side_by_side
 from harness.produce import NewRecord, numbered, produce
 from harness.topics import create_topic, offsets, topics
 from harness.wait import wait_for

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.checker import SLOW_TICK_S, Load, require_clean
+from harness.checks.checker import SLOW_TICK_S, Load, require_clean
 from harness.cluster import KafkaCluster
 from harness.consume import consume
-from harness.tools import TOPICS, run_tool
+from harness.jvm.tools import TOPICS, run_tool
 from harness.topics import create_topic, offsets, topics
 from harness.wait import wait_for
 from tests.integration.mirror_process import MirrorProcess, flow_properties

@@ -17,12 +17,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from harness.checker import SLOW_TICK_S, Identity, Load, Verdict, check, identify
+from harness.checks.checker import SLOW_TICK_S, Identity, Load, Verdict, check, identify
+from harness.checks.internal_records import decode_position
 from harness.cluster import KafkaCluster
+from harness.connect.mm2 import EVERY_SECOND, ONE_REPLICA, MirrorMaker2
 from harness.consume import Record, consume
 from harness.groups import commit_offsets, group_offsets
-from harness.internal_records import decode_position
-from harness.mm2 import EVERY_SECOND, ONE_REPLICA, MirrorMaker2
 from harness.topics import create_topic, offsets, topics
 from harness.wait import wait_for
 from tests.integration.mirror_process import MirrorProcess

@@ -28,9 +28,9 @@ from bench.reports.notes import notes
 from bench.reports.results import Row, Verdict, compare_all
 from bench.stage.load import Shape
 from bench.systems import TITLES, Setup, SystemName
+from harness.checks.requests import Traffic
 from harness.consume import Record
 from harness.errors import HarnessError
-from harness.requests import Traffic
 
 
 def job(home: Path) -> PeerJob:

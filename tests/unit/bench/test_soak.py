@@ -20,7 +20,7 @@ from faults.planned import PlannedMove
 from faults.positions import GroupVerdict
 from faults.rounds import Round, Rounds
 from faults.scene import CLOCK, properties
-from harness.checker import Verdict
+from harness.checks.checker import Verdict
 from soak.brokers import TopicSize
 from soak.document import document
 from soak.proof import outcome_of

@@ -16,7 +16,7 @@ from conformance.corpus.facts import KNOWN
 from conformance.corpus.play import Ran, Verdict
 from conformance.corpus.stock import GROUPS, STOCK, records
 from conformance.corpus.systems import quick_connector, staged
-from harness.differences import Difference
+from harness.checks.differences import Difference
 
 NAMES = [case.name for case in CASES]
 PLACES = re.compile(r"<(one|two|three)(-sasl|-tls|-scram)?>|<dir>")

@@ -9,7 +9,7 @@ import pytest
 from conformance import compare
 from conformance.compare import between, idle, with_golden
 from conformance.golden import Kept, facts, golden_file, read, write
-from harness.differences import Known, readable
+from harness.checks.differences import Known, readable
 
 JSON = {"Content-Type": "application/json"}
 KEPT = [

@@ -10,7 +10,7 @@ import kubernetes_validate
 import pytest
 from ruamel.yaml import YAML
 
-from harness.chart import CHART, Manifest, one, render, text_of
+from harness.containers.chart import CHART, Manifest, one, render, text_of
 
 PLAIN = Path(__file__).parents[3] / "deploy/kubernetes/twinlog.yaml"
 NEWEST = kubernetes_validate.latest_version().rpartition(".")[0]

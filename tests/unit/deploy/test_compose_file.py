@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.compose_file import Mount, Service, read_compose
+from harness.containers.compose_file import Mount, Service, read_compose
 from harness.errors import HarnessError
 
 ReadText = Callable[[str], dict[str, Service]]

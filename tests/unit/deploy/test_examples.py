@@ -13,8 +13,8 @@ from pathlib import Path
 import javaproperties
 import pytest
 
-from harness.compose_file import Service, read_compose, read_env
-from harness.images import broker_settings
+from harness.containers.compose_file import Service, read_compose, read_env
+from harness.containers.images import broker_settings
 from twinlog import __version__
 from twinlog.config.connector import build_connector
 from twinlog.config.load import load

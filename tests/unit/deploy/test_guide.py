@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from harness.containers.guide import Command, File, GuideShell, missing_line, read_guide
 from harness.errors import HarnessError
-from harness.guide import Command, File, GuideShell, missing_line, read_guide
 
 PAGE = """\
 # A page

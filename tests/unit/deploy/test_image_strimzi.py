@@ -16,8 +16,8 @@ import pytest
 from cryptography.hazmat.primitives.serialization import pkcs12
 
 from harness.certificates import authority
-from harness.strimzi.pod import RACK, PodContainer
-from harness.strimzi.release import (
+from harness.containers.strimzi.pod import RACK, PodContainer
+from harness.containers.strimzi.release import (
     RELEASES,
     Certificate,
     Cluster,
@@ -26,7 +26,7 @@ from harness.strimzi.release import (
     Resource,
     connector_configs,
 )
-from harness.strimzi.secrets import SecretServer
+from harness.containers.strimzi.secrets import SecretServer
 from twinlog.config.connector import ConnectorFlow, build_connector
 from twinlog.config.worker import WorkerConfig, load_worker
 from twinlog.mistakes import MistakeKind

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.kubernetes import Kubernetes
+from harness.containers.kubernetes import Kubernetes
 
 LABELS = {"spark-role": "executor", "spark-app-selector": "a-1"}
 

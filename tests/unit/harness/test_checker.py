@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from harness.checker import Identity, Verdict, check, check_partition, identify, make_record
+from harness.checks.checker import Identity, Verdict, check, check_partition, identify, make_record
 from harness.consume import Record
 from harness.errors import HarnessError
 

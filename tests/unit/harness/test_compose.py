@@ -7,9 +7,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from harness import compose
-from harness.compose import ComposeStack
-from harness.processes import runs
+from harness.child import runs
+from harness.containers import compose
+from harness.containers.compose import ComposeStack
 from harness.wait import wait_for
 
 FILE = """

@@ -13,15 +13,14 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
-from harness import jars, java
 from harness.broker import new_kafka_id, to_properties
-from harness.child import Child
+from harness.child import Child, below, named, runs, send
 from harness.clients import Clients
 from harness.errors import HarnessError
-from harness.jars import kafka_classpath
-from harness.java import java_command
+from harness.jvm import jars, java
+from harness.jvm.jars import kafka_classpath
+from harness.jvm.java import java_command
 from harness.ports import claim_port, release_port
-from harness.processes import below, named, runs, send
 from harness.produce import numbered
 from harness.wait import wait_for
 
@@ -230,7 +229,7 @@ def test_jars_that_cannot_be_fetched_leave_nothing_behind(monkeypatch: pytest.Mo
 
 def test_the_cache_is_in_the_checkout_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TWINLOG_CACHE", raising=False)
-    assert jars.cache_dir() == Path(java.__file__).parents[1] / ".cache"
+    assert jars.cache_dir() == Path(java.__file__).parents[2] / ".cache"
 
 
 def test_numbered_records_are_padded_and_keyed() -> None:

@@ -6,10 +6,8 @@ import struct
 
 import pytest
 
-from harness.consume import Record
-from harness.differences import Difference, Known, differences, readable, unexpected
-from harness.groups import Committed
-from harness.internal_records import (
+from harness.checks.differences import Difference, Known, differences, readable, unexpected
+from harness.checks.internal_records import (
     CheckpointRecord,
     HeartbeatRecord,
     OffsetSyncRecord,
@@ -18,7 +16,9 @@ from harness.internal_records import (
     decode_offset_sync,
     decode_position,
 )
-from harness.leftovers import Leftovers, TopicLeft
+from harness.checks.leftovers import Leftovers, TopicLeft
+from harness.consume import Record
+from harness.groups import Committed
 
 
 def stored(key: bytes | None, value: bytes | None) -> Record:

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from harness.errors import HarnessError
-from harness.jars import FLINK_VERSION, KAFKA_VERSION, OLDER_VERSION, SPARK_VERSION
-from harness.pins import PINS, check_pins, read_pins, write_pins
+from harness.jvm.jars import FLINK_VERSION, KAFKA_VERSION, OLDER_VERSION, SPARK_VERSION
+from harness.jvm.pins import PINS, check_pins, read_pins, write_pins
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import io
 
-from harness.request_counter import Sample, read_samples
-from harness.requests import AskingLoop, find_loops
+from harness.checks.requests import AskingLoop, find_loops
+from harness.traffic.request_counter import Sample, read_samples
 
 
 def _samples(*counts: dict[str, int], data: int = 0) -> list[Sample]:

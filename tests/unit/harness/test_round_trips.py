@@ -8,7 +8,7 @@ import threading
 import time
 
 from harness.ports import claim_port, release_port
-from harness.round_trips import RoundTrips
+from harness.traffic.round_trips import RoundTrips
 
 REQUESTS = 200
 DELAY_S = 0.05

@@ -8,8 +8,8 @@ import random
 import pytest
 
 from harness.consume import consume
+from harness.jvm.tools import dump_log
 from harness.produce import Codec, NewRecord, produce
-from harness.tools import dump_log
 from tests.integration.copying import CopyFlow
 from tests.integration.records import lively, seen
 from tests.integration.segments import CODECS, SMALL_BATCH_BYTES, codecs_of, stored_batches

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 
-from harness.checker import Load
+from harness.checks.checker import Load
 from harness.cluster import KafkaCluster
 from harness.consume import Record, consume
 from harness.produce import NewRecord, numbered, produce

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.cluster import KafkaCluster
-from harness.pair import side_by_side
+from harness.cluster import KafkaCluster, side_by_side
 from tests.integration.ops.switchover.commands import QUICK, Commands
 
 

@@ -13,9 +13,8 @@ from pathlib import Path
 import pytest
 
 from harness.acls import Acl, acls, create_acls
-from harness.cluster import KafkaCluster
+from harness.cluster import KafkaCluster, side_by_side
 from harness.errors import HarnessError
-from harness.pair import side_by_side
 from harness.produce import numbered, produce
 from harness.topics import create_topic, offsets
 from harness.wait import wait_for

@@ -12,7 +12,7 @@ from random import Random
 import pytest
 
 from harness.acls import acls, create_acls
-from harness.checker import SLOW_TICK_S, Load, require_clean
+from harness.checks.checker import SLOW_TICK_S, Load, require_clean
 from harness.cluster import KafkaCluster
 from harness.consume import consume
 from harness.groups import commit_offsets

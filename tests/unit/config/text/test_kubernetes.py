@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.certificates import authority
-from harness.strimzi.secrets import NAMESPACE, SecretServer
+from harness.containers.strimzi.secrets import NAMESPACE, SecretServer
 from twinlog.config.properties import PropertyEntry
 from twinlog.config.text.kubernetes import pod_api
 from twinlog.config.text.providers import Providers, build_providers

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from harness.strimzi.operator import Desired, Operator, OperatorError
-from harness.strimzi.release import RELEASES, Cluster, Resource, connector_configs
+from harness.containers.strimzi.operator import Desired, Operator, OperatorError
+from harness.containers.strimzi.release import RELEASES, Cluster, Resource, connector_configs
 from harness.wait import wait_for
 from tests.unit.connect.worker.whole_worker import whole_worker
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import helm_python
 import pytest
 
-from harness.chart import CHART
+from harness.containers.chart import CHART
 from scripts.release.archives import unpack
 from scripts.release.chart import pack_chart, read_about, write_layout
 from scripts.release.checkout import ReleaseError

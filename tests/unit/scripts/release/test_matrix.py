@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.other_spark import REQUIREMENTS as OTHER_SPARK
+from harness.spark.other_release import REQUIREMENTS as OTHER_SPARK
 from scripts.release.checkout import ReleaseError
 from scripts.release.environments import PYTHONS, Environment, Interpreter, Java, differing, find_javas, find_pythons
 from scripts.release.matrix import Cell, Matrix, Release, Table

@@ -14,7 +14,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from harness.certificates import authority
-from harness.open_id import SUBJECT, OpenIdIssuer, SigningKey
+from harness.web.open_id import SUBJECT, OpenIdIssuer, SigningKey
 from tests.unit.ui.browser import SESSION_COOKIE, Answer, Browser
 from tests.unit.ui.fakes import FakeSources, fake_worker
 from tests.unit.ui.login.test_security import log_in

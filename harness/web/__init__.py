@@ -1,0 +1,1 @@
+"""A browser, and an issuer of OpenID Connect."""
