@@ -1,7 +1,8 @@
 """Replaces a Python process that Spark starts: hands everything to the fork server and lives as long as its child.
 
 A program of its own with few imports; run as `fork_client.py PYTHON ADDRESS ARGUMENTS`. If the module is foreign to
-Spark, or the fork server is out of reach, PYTHON runs the arguments directly.
+Spark, or the fork server is out of reach, PYTHON runs the arguments directly. The fork server ends the child when the
+connection of this process ends, and ends the connection after the child.
 """
 
 import json
@@ -9,36 +10,28 @@ import os
 import signal
 import socket
 import sys
-from typing import Any
+
+WAITING = "cat"
+"""A program that waits for the end of its standard input, with a thirtieth of a Python's memory."""
 
 
 def main() -> None:
     python, address, *arguments = sys.argv[1:]
     spark = arguments[0] == "-m" and arguments[1].startswith("pyspark.")
-    # The child may write to Spark before its process id is here. A signal of that moment waits for the handler.
-    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
     line = _ask(address, arguments[1:]) if spark else None
-    answer = line.recv(64) if line is not None else b""
-    if line is None or not answer:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
+    if line is None or not line.recv(1):
         os.execv(python, [python, *arguments])
-    pid = int(answer)
-
-    def end(number: int, frame: Any) -> None:
-        try:
-            os.kill(pid, number)
-        except ProcessLookupError:
-            os._exit(0)
-
-    signal.signal(signal.SIGTERM, end)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
-    # The child has these streams now, and Spark notices the end of the child by them.
+    # The child has the streams of this process now, and Spark notices the end of the child by them.
+    os.dup2(line.fileno(), 0)
     null = os.open(os.devnull, os.O_RDWR)
-    for stream in range(3):
+    for stream in (1, 2):
         os.dup2(null, stream)
-    while line.recv(64):
-        pass
+    try:
+        os.execvp(WAITING, [WAITING])
+    except OSError:
+        while line.recv(64):
+            pass
 
 
 def _ask(address: str, arguments: list[str]) -> socket.socket | None:

@@ -25,6 +25,7 @@ import stat
 import subprocess
 import sys
 import warnings
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NoReturn
 
@@ -97,7 +98,7 @@ def main() -> None:
     os.close(given)
     preload(numpy="numpy" in sys.argv[2:])
     gc.collect()
-    children: set[int] = set()
+    children: dict[int, socket.socket] = {}
     ended, noted = os.pipe()
     for end in (ended, noted):
         os.set_blocking(end, False)
@@ -106,20 +107,35 @@ def main() -> None:
     signal.set_wakeup_fd(noted)
     # The collector must leave alone the pages that are shared with the children.
     gc.freeze()
+    watched = select.poll()
+    for source in (0, listener.fileno(), ended):
+        watched.register(source, select.POLLIN)
     while True:
-        ready, _, _ = select.select([0, listener.fileno(), ended], [], [])
+        ready = {source for source, _ in watched.poll()}
         if ended in ready:
             os.read(ended, MAX_CHILDREN)
             # The kernel reuses a process id only after its child was waited for.
-            children = {pid for pid in children if os.waitpid(pid, os.WNOHANG) == (0, 0)}
+            for pid in [pid for pid in children if os.waitpid(pid, os.WNOHANG) != (0, 0)]:
+                caller = children.pop(pid)
+                if caller.fileno() >= 0:
+                    watched.unregister(caller)
+                caller.close()
+        for pid, caller in children.items():
+            if caller.fileno() in ready:
+                # Spark has ended the process that it takes for this child.
+                watched.unregister(caller)
+                caller.close()
+                os.kill(pid, signal.SIGTERM)
         if 0 in ready:
             break
         if listener.fileno() in ready:
             caller, _ = listener.accept()
-            with caller:
-                child = _serve(listener, caller)
-            if child is not None:
-                children.add(child)
+            child = _serve([listener, *children.values()], caller)
+            if child is None:
+                caller.close()
+            else:
+                children[child] = caller
+                watched.register(caller, select.POLLIN)
     for pid in children:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(pid, signal.SIGKILL)
@@ -145,8 +161,11 @@ def preload(*, numpy: bool = False) -> None:
             del sys.modules["numpy"]
 
 
-def _serve(listener: socket.socket, caller: socket.socket) -> int | None:
-    """Fork for a caller; returns the child, which leads a group of its own as Spark's daemons do."""
+def _serve(own: Iterable[socket.socket], caller: socket.socket) -> int | None:
+    """Fork for a caller; returns the child, which leads a group of its own as Spark's daemons do.
+
+    The child closes `own` sockets of this process. The caller's connection stays with this process.
+    """
     try:
         data, streams, _, _ = socket.recv_fds(caller, MAX_REQUEST_BYTES, STREAMS)
         while not data.endswith(b"\n") and (more := caller.recv(MAX_REQUEST_BYTES)):
@@ -159,18 +178,22 @@ def _serve(listener: socket.socket, caller: socket.socket) -> int | None:
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         os.setpgid(0, 0)
-        listener.close()
-        _become(caller, streams, request["arguments"], request["environment"])
+        for mine in (*own, caller):
+            mine.close()
+        _become(streams, request["arguments"], request["environment"])
     # Parent and child both set the group; the later of the two calls fails.
     with contextlib.suppress(OSError):
         os.setpgid(pid, pid)
     for stream in streams:
         os.close(stream)
+    # The connection of a caller that has gone ends, and with it the child.
+    with contextlib.suppress(OSError):
+        caller.sendall(b"\n")
     return pid
 
 
-def _become(caller: socket.socket, streams: list[int], arguments: list[str], environment: dict[str, str]) -> NoReturn:
-    """Continue like a process started as `python -m ARGUMENTS`; the caller's connection ends with this process."""
+def _become(streams: list[int], arguments: list[str], environment: dict[str, str]) -> NoReturn:
+    """Continue like a process started as `python -m ARGUMENTS`."""
     code = 1
     try:
         for number, stream in enumerate(streams):
@@ -178,10 +201,6 @@ def _become(caller: socket.socket, streams: list[int], arguments: list[str], env
             os.close(stream)
         os.environ.clear()
         os.environ.update(environment)
-        caller.sendall(f"{os.getpid()}\n".encode())
-        # Workers of this process may outlive it, and so close the connection: an open connection would make the caller
-        # signal a process id that another process may have by then.
-        os.register_at_fork(after_in_child=caller.close)
         sys.argv = list(arguments)
         # The warning is about a module that was imported before, which is the purpose here.
         warnings.filterwarnings("ignore", category=RuntimeWarning, module="runpy")

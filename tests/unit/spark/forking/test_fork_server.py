@@ -99,27 +99,63 @@ def test_a_terminated_launcher_takes_its_daemon_along(fork_server: ForkServer) -
         wait_for(lambda: not forked.is_running(), DEADLINE_S, "the daemon ends with its launcher")
 
 
-def test_a_launcher_terminated_before_it_knows_its_daemon_terminates_the_daemon(tmp_path: Path) -> None:
+@pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGKILL])
+def test_a_daemon_ends_though_its_launcher_ended_before_it_knew_of_the_daemon(
+    tmp_path: Path, fork_server: ForkServer, ending: signal.Signals
+) -> None:
     """The daemon writes its port to Spark as soon as it runs; the launcher may hear of the daemon after that."""
+    real = fork_server.launcher.with_name("fork_server")
     address = str(tmp_path / "fork_server")
     program = [sys.executable, "-S", "-E", fork_client.__file__, sys.executable, address, "-m", "pyspark.daemon"]
     with (
-        socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener,
-        subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)"]) as daemon,
+        socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as between,
+        socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as onward,
     ):
-        try:
-            listener.bind(address)
-            listener.listen()
-            with subprocess.Popen(program) as launcher:
-                connection, _ = listener.accept()
-                with connection:
-                    assert connection.recv(1 << 20).endswith(b"\n")
-                    launcher.terminate()
-                    connection.sendall(f"{daemon.pid}\n".encode())
-                    assert daemon.wait(DEADLINE_S) == -signal.SIGTERM
-                assert launcher.wait(DEADLINE_S) == 0
-        finally:
-            daemon.kill()
+        between.bind(address)
+        between.listen()
+        with subprocess.Popen([*program, "pyspark.worker"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as launcher:
+            connection, _ = between.accept()
+            with connection:
+                request, streams, _, _ = socket.recv_fds(connection, 1 << 20, 3)
+                onward.connect(str(real))
+                socket.send_fds(onward, [request], streams)
+                for stream in streams:
+                    os.close(stream)
+                _port(launcher)
+                (forked,) = _children(fork_server.pid)
+                launcher.send_signal(ending)
+                assert launcher.wait(DEADLINE_S) == -ending
+                assert connection.recv(64) == b""
+        onward.close()
+        wait_for(lambda: not forked.is_running(), DEADLINE_S, "the daemon ends with its launcher")
+
+
+def test_a_launcher_takes_little_memory_while_its_daemon_runs(fork_server: ForkServer) -> None:
+    with _daemon(fork_server.launcher) as daemon:
+        _port(daemon)
+        (forked,) = _children(fork_server.pid)
+        waiting = psutil.Process(daemon.pid)
+        wait_for(lambda: waiting.name() == fork_client.WAITING, DEADLINE_S, "the launcher only waits")
+        with _daemon(fork_server.launcher) as other:
+            _port(other)
+            # The later daemon keeps no connection of the earlier launcher.
+            forked.kill()
+            assert daemon.wait(DEADLINE_S) == 0
+            other.terminate()
+
+
+def test_a_launcher_without_the_program_that_waits_waits_itself(fork_server: ForkServer, tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [fork_server.launcher, "-m", "pyspark.daemon", "pyspark.worker"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PATH": str(tmp_path)},
+    ) as daemon:
+        _port(daemon)
+        (forked,) = _children(fork_server.pid)
+        assert daemon.poll() is None
+        forked.kill()
+        assert daemon.wait(DEADLINE_S) == 0
 
 
 def test_after_a_daemon_was_killed_another_one_is_forked(fork_server: ForkServer) -> None:
