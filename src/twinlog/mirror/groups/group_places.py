@@ -38,6 +38,20 @@ class GroupPlace(NamedTuple):
     by_syncs: bool = False
 
 
+def translate_starts(
+    translator: GroupOffsetTranslator,
+    positions: Iterable[tuple[TopicPartition, int]],
+    starts: Mapping[TopicPartition, int],
+) -> dict[TopicPartition, TargetOffset]:
+    """The target offsets of the first records of source logs that begin after a group's position, or earlier offsets.
+
+    `starts` are the first offsets of the source's logs. An untranslatable start is left out. Raises ClusterError.
+    """
+    later = {where for where, offset in positions if offset < starts.get(where, 0)}
+    found = {where: translator.translate_offset(where, SourceOffset(starts[where])) for where in later}
+    return {where: one.offset for where, one in found.items() if one is not None}
+
+
 def place_of(
     partition: TopicPartition,
     known: TranslatedGroupOffset | None,
@@ -49,7 +63,7 @@ def place_of(
     `past` returns an offset from which on the group repeats no record.
     """
     if known is None:
-        return GroupPlace(partition, None, False, by)
+        return GroupPlace(partition, None, False, by, past())
     # Of a remote topic that was recreated since the last copy, offset syncs and checkpoints are of the earlier log.
     if known.exact or known.recreated:
         return GroupPlace(partition, known.offset, known.exact)

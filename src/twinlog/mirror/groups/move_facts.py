@@ -37,7 +37,9 @@ class MoveFacts:
     `translated` is the target offset of `committed`. With `exact` the group repeats no record from `translated` on,
     otherwise no record from `past_copies` on. `checkpoint_source` and `checkpoint_target` are the offsets of the last
     checkpoint. `target_committed` is the group's offset on the target. The starts are the first offsets of the logs,
-    the ends are the next offsets. If `target_leader` is False, the remote partition is unreadable now.
+    the ends are the next offsets. `source_start_there` is a target offset before which the target has no copy of a
+    record in the source's log; only positions before `source_start` need it. If `target_leader` is False, the remote
+    partition is unreadable now.
 
     `not_followed` is the reason why the flow leaves out the group. `hidden` is the missing right if the source hides
     the committed offset. `other_kind` is the kind of a target group of the same name, if the kind is another than
@@ -53,6 +55,7 @@ class MoveFacts:
     committed: SourceOffset | None = None
     source_start: SourceOffset | None = None
     source_end: SourceOffset | None = None
+    source_start_there: TargetOffset | None = None
     copied: SourceOffset | None = None
     translated: TargetOffset | None = None
     exact: bool = False
@@ -117,6 +120,27 @@ class MoveFacts:
         """Whether both logs are empty: a group begins at the same offset by each `auto.offset.reset`."""
         source, target = (self.source_start, self.source_end), (self.target_start, self.target_end)
         return all(start is not None and start == end for start, end in (source, target))
+
+    @property
+    def before_source_start(self) -> bool:
+        """Whether the source has deleted the group's position: a consumer there begins by `auto.offset.reset`."""
+        return self.committed is not None and self.source_start is not None and self.committed < self.source_start
+
+    @property
+    def before_target_start(self) -> bool:
+        """Whether the target has deleted the group's position there."""
+        start, resumes = self.target_start, self.resumes
+        return self.target_leader and start is not None and resumes is not None and resumes < start
+
+    @property
+    def begins_alike(self) -> bool:
+        """Whether the group begins by `auto.offset.reset` on both clusters, and the target lacks no record of the
+        source's log: with `earliest` the group reads these records on either cluster, with `latest` on neither."""
+        if not self.before_source_start or not self.before_target_start:
+            return False
+        first = self.source_start_there
+        has_all = first is not None and self.target_start is not None and first >= self.target_start
+        return has_all or self.source_start == self.source_end
 
     @property
     def resumes(self) -> TargetOffset | None:

@@ -7,7 +7,7 @@ verdict; `ops.groups.reader` reads the clusters. MirrorMaker 2 lacks a judgement
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from twinlog.mirror.groups.move_facts import MoveFacts, distance
@@ -129,6 +129,10 @@ def judge(facts: MoveFacts, *, most_repeats: int = 0) -> MoveVerdict:
     if behind is not None:
         return MoveVerdict((*in_use, behind), _left_on_target(facts), 0, repeats_exact=False)
     true, exact = true_offset(facts)
+    start = facts.target_start
+    if facts.begins_alike and start is not None:
+        # By `latest` the group begins at the end of either log, and by `earliest` here.
+        facts, true = replace(facts, target_committed=start), start if true is None else max(true, start)
     if true is None and facts.from_target and facts.both_empty:
         return MoveVerdict(in_use)
     if true is None:
@@ -285,11 +289,15 @@ def _outside_the_log(facts: MoveFacts, resumes: TargetOffset) -> Reason | None:
 
 def _before_the_log(facts: MoveFacts, resumes: TargetOffset) -> Reason | None:
     """Return the reason if the target has deleted the records after the offset."""
-    if not facts.target_leader or facts.target_start is None or resumes >= facts.target_start:
+    if not facts.before_target_start or facts.target_start is None:
         return None
-    deleted = counted(facts.target_start - resumes, "record")
-    text = f"on the target the group continues at {resumes}, and the log begins at {facts.target_start}: {deleted} "
-    return Reason(Obstacle.BEFORE_START, text + "before are deleted there, and auto.offset.reset may skip the rest")
+    deleted = f"{counted(facts.target_start - resumes, 'record')} before are deleted there"
+    if facts.before_source_start and facts.source_start_there is not None:
+        # The group lacks the earlier records on the source, too.
+        kept = facts.target_start - max(resumes, facts.source_start_there)
+        deleted = f"it lacks up to {counted(kept, 'record')} of the source's log"
+    text = f"on the target the group continues at {resumes}, and the log begins at {facts.target_start}: {deleted}, "
+    return Reason(Obstacle.BEFORE_START, text + "and auto.offset.reset may skip the rest")
 
 
 def _begins_by_reset(

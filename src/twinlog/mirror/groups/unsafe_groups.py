@@ -2,7 +2,8 @@
 
 The writer of checkpoints and the commits on the target see doubtful positions: an offset lacks an exact translation,
 or the target is further. The journals of switchovers, and all offset syncs and checkpoints, resolve a part of these
-doubts. While there is no doubt, no topic is read. A position that the target has deleted is a doubt, too.
+doubts. While there is no doubt, no topic is read. A position that the target has deleted is a doubt, too, until the
+first offset of the source's log shows that the group begins alike on both clusters.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from twinlog.mirror.groups.checkpoint_writer import CheckpointWriter
 from twinlog.mirror.groups.deleted_positions import DeletedPositionsFinder
 from twinlog.mirror.groups.group_moves import GroupMoves, GroupMovesReader, GroupReturnsReader
 from twinlog.mirror.groups.group_offsets import GroupOffsetTranslator
-from twinlog.mirror.groups.group_places import GroupPlace, GroupPlaceProver, translated_place
+from twinlog.mirror.groups.group_places import GroupPlace, GroupPlaceProver, translate_starts, translated_place
 from twinlog.mirror.groups.group_sync import GroupSync
 from twinlog.mirror.groups.move_facts import MoveFacts
 from twinlog.mirror.groups.safe_move import MoveVerdict, Obstacle, judge
@@ -54,12 +55,24 @@ class _Resolved(NamedTuple):
     """Judged doubts, by group and source partition.
 
     A failover leaves the position `right`, or the group has moved. An `exact` place is one that the group has passed on
-    the target. `moved_on` are all positions but those before the first record of the target.
+    the target. `moved_on` are all positions but those before the first record of the target, if the source still has
+    records for the group that the target lacks.
     """
 
     right: frozenset[tuple[GroupId, TopicPartition]]
     exact: frozenset[tuple[GroupId, TopicPartition]]
     moved_on: frozenset[tuple[GroupId, TopicPartition]]
+
+
+class _SourceLogs(NamedTuple):
+    """The first and next offsets of the source's logs that begin after a position which the target has deleted.
+
+    No copy of the present records of a log lies before its offset in `starts_there`, on the target.
+    """
+
+    starts: Mapping[TopicPartition, int]
+    ends: Mapping[TopicPartition, int]
+    starts_there: Mapping[TopicPartition, TargetOffset]
 
 
 class UnsafeGroups:
@@ -96,7 +109,7 @@ class UnsafeGroups:
         self._deleted: frozenset[Doubt] = frozenset()
         """The positions before the first record of the target, of moved groups, too."""
         self._moved_on: frozenset[tuple[GroupId, TopicPartition]] = frozenset()
-        """The deleted positions of the last complete look whose groups have moved."""
+        """The deleted positions of the last complete look whose groups have moved, or begin alike on both clusters."""
         self._before_start: frozenset[GroupId] = frozenset()
         self._looked_at: frozenset[Doubt] = frozenset()
         self._look_again_at = LONG_AGO
@@ -189,6 +202,7 @@ class UnsafeGroups:
         moves, returns = self._moves.read(), self._returns.read()
         moves = self._returns.mark_ended(moves)
         places = self._places(doubts)
+        logs = self._source_logs(deleted)
         present, _ = self._target.call(self._admin.offsets, sorted({doubt.group for doubt in doubts}))
         active = self._active_on_target()
         right, exact, moved_on = set(), set(), set()
@@ -196,7 +210,7 @@ class UnsafeGroups:
             if doubt not in places or (doubt.group not in present and doubt not in deleted):
                 continue
             place, key = places[doubt], (doubt.group, doubt.where)
-            verdict = self._judge(doubt, place, present.get(doubt.group, {}), moves, returns, active)
+            verdict = self._judge(doubt, place, present.get(doubt.group, {}), moves, returns, active, logs)
             obstacles = {reason.obstacle for reason in verdict.reasons}
             if not obstacles or (place.exact and Obstacle.TARGET_AHEAD not in obstacles):
                 right.add(key)
@@ -205,6 +219,14 @@ class UnsafeGroups:
             if Obstacle.BEFORE_START not in obstacles:
                 moved_on.add(key)
         return _Resolved(frozenset(right), frozenset(exact), frozenset(moved_on))
+
+    def _source_logs(self, deleted: Collection[Doubt]) -> _SourceLogs:
+        """The logs that begin after a position of `deleted`. Raises ClusterError."""
+        positions = [(doubt.where, doubt.offset) for doubt in deleted]
+        found = self._source.offsets({where for where, _ in positions}, latest=False)
+        starts = {where: found[where] for where, offset in positions if offset < found.get(where, 0)}
+        ends = self._source.offsets(starts, latest=True)
+        return _SourceLogs(starts, ends, translate_starts(self._translator, positions, starts))
 
     def _active_on_target(self) -> frozenset[GroupId]:
         """The consumer groups that have members on the target; commits there look only at translated groups."""
@@ -256,7 +278,12 @@ class UnsafeGroups:
         moves: GroupMoves,
         returns: GroupMoves,
         active: Collection[GroupId],
+        logs: _SourceLogs,
     ) -> MoveVerdict:
+        start, end = logs.starts.get(doubt.where), logs.ends.get(doubt.where)
+        if start is not None and doubt.offset >= start:
+            # The position of another group is before this log.
+            start = end = None
         key = doubt.group, place.partition
         stands = present.get(place.partition)
         known = None if place.offset is None else TargetOffset(place.offset)
@@ -266,6 +293,9 @@ class UnsafeGroups:
                 source=doubt.where,
                 remote=place.partition,
                 committed=doubt.offset,
+                source_start=None if start is None else SourceOffset(start),
+                source_end=None if end is None else SourceOffset(end),
+                source_start_there=logs.starts_there.get(doubt.where),
                 copied=doubt.offset,
                 translated=known,
                 exact=place.exact,

@@ -10,13 +10,13 @@ from collections.abc import Iterable, Mapping
 
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.mirror.groups.group_offsets import GroupOffsetTranslator
-from twinlog.mirror.groups.group_places import GroupPlace, GroupPlaceProver, translated_place
+from twinlog.mirror.groups.group_places import GroupPlace, GroupPlaceProver, translate_starts, translated_place
 from twinlog.mirror.offsets.map_store import MapStore
 from twinlog.mirror.offsets.translator import Translator
 from twinlog.mirror.records import Checkpoint
 from twinlog.mirror.topology.plugins import group_filter_of
 from twinlog.model.groups import GroupOffsets
-from twinlog.model.types import GroupId, SourceOffset, TopicName, TopicPartition
+from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.settings.flow import FlowSettings
 
 GroupPlaces = Mapping[tuple[GroupId, TopicPartition], GroupPlace]
@@ -82,6 +82,16 @@ class GroupPlacesReader:
             # A sync beyond the end belongs to a former topic of the same name.
             return stored
         return synced if stored is None else max(stored, synced)
+
+    def translate_starts(
+        self, committed: Mapping[GroupId, GroupOffsets], starts: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, TargetOffset]:
+        """The target offsets of the first records of the source's logs, for groups that stand before these records.
+
+        `starts` are the first offsets of the source's logs. Raises ClusterError.
+        """
+        positions = ((where, one.offset) for offsets in committed.values() for where, one in offsets.items())
+        return translate_starts(self.translator, positions, starts)
 
     def read_places(
         self,

@@ -225,8 +225,11 @@ class GroupsReader(ClustersReader):
             there.offsets, there.silent = {**there.offsets, **found}, {**there.silent, **silent}
         source_logs, target_logs = ask_twice(self._target, lambda: self._logs(chosen, committed, trouble))
         places: GroupPlaces = {}
+        starts_there: Mapping[TopicPartition, TargetOffset] = {}
         if trouble is None:
             places = self._read_places(committed, source_logs)
+            starts = {where: log.start for where, log in source_logs.items()}
+            starts_there = ask_twice(self._target, lambda: self._places.translate_starts(committed, starts))
             needed = self._places.needed_offsets(committed, places, there.offsets)
             here.offsets = {**here.offsets, **needed}
             copies_only = [group for group in chosen if committed[group] and not needed[group]]
@@ -240,6 +243,7 @@ class GroupsReader(ClustersReader):
                 there,
                 source_logs,
                 target_logs,
+                starts_there,
                 moves,
                 places,
                 trouble,
@@ -406,6 +410,7 @@ class GroupsReader(ClustersReader):
         there: ClusterGroups,
         source_logs: Mapping[TopicPartition, LogOffsets],
         target_logs: Mapping[TopicPartition, LogOffsets],
+        starts_there: Mapping[TopicPartition, TargetOffset],
         moves: GroupMoves,
         places: GroupPlaces,
         trouble: str | None,
@@ -440,6 +445,7 @@ class GroupsReader(ClustersReader):
                 committed=None if committed is None else SourceOffset(committed.offset),
                 source_start=None if own is None else SourceOffset(own.start),
                 source_end=source_end,
+                source_start_there=starts_there.get(where),
                 copied=self._places.copied_up_to(where, source_end),
                 translated=None if place is None or place.offset is None else TargetOffset(place.offset),
                 exact=place is not None and place.exact,

@@ -25,8 +25,8 @@ from twinlog.settings.flow import FlowSettings
 @dataclass(frozen=True, slots=True)
 class FlowCopies:
     """The facts about a flow's copies: the target name of a source topic or the reason for its absence, how far
-    partitions are copied, the places of groups on the target, and the commits of finished switchovers there and
-    back."""
+    partitions are copied, the places of groups on the target, the commits of finished switchovers there and back, and
+    the first offsets of source logs, translated for groups that stand before them."""
 
     remote_name: Callable[[TopicName], TopicName]
     not_mirrored: Callable[[TopicName], str | None]
@@ -36,6 +36,7 @@ class FlowCopies:
     places: GroupPlaces
     moves: GroupMoves
     returns: GroupMoves = field(default_factory=dict)
+    starts_there: Mapping[TopicPartition, TargetOffset] = field(default_factory=dict)
 
 
 def plan_groups(
@@ -105,6 +106,7 @@ def _facts(
         SourceOffset(committed.offset),
         source_start=None if log is None else SourceOffset(log.start),
         source_end=None if log is None else SourceOffset(log.end),
+        source_start_there=copied.starts_there.get(where),
         copied=copied.copied_up_to.get(where),
         translated=None if place is None or place.offset is None else TargetOffset(place.offset),
         exact=place is not None and place.exact,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from twinlog.errors import ConfigError, RefusedError
@@ -29,7 +29,7 @@ from twinlog.mirror.topology.plugins import group_filter_of, topic_filter_of
 from twinlog.mirror.topology.topology import absent_topics, topology_of
 from twinlog.mirror.unlisted_topics import find_hidden_offsets, unlisted_topics
 from twinlog.model.topics import Topic, listed
-from twinlog.model.types import Alias, GroupId, SourceOffset, TopicName, TopicPartition
+from twinlog.model.types import Alias, GroupId, SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.ops.groups.places import GroupPlaces, GroupPlacesReader
 from twinlog.ops.inventory import Content, Inventory, logs_of, partitions_of, read_inventory
 from twinlog.ops.plan.deciding import PlanFindings, PlannedChanges
@@ -359,6 +359,7 @@ class FlowPlanner:
             copies.places,
             moves,
             returned,
+            copies.starts_there,
         )
         hidden = find_hidden_offsets(self._source, topology, positions, here.topics, self._target.topics)
         found = plan_groups(flow, group_filter_of(flow), accepts, here, there, copied, hidden)
@@ -407,7 +408,8 @@ class FlowPlanner:
         here = replace(here, committed=committed_here, logs={**here.logs, **logs_of(self._source, copies)})
         there = replace(there, logs={**there.logs, **logs_of(self._target, sorted(originals))})
         copied = {where: one for where in parts if (one := reader.copied_up_to(where, ends.get(where))) is not None}
-        return _KnownPlaces(copied, places, here, there)
+        starts = {where: here.logs[where].start for where in parts if where in here.logs}
+        return _KnownPlaces(copied, places, here, there, reader.translate_starts(committed, starts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -415,12 +417,14 @@ class _KnownPlaces:
     """How far the partitions with groups are copied, and the places of the groups on the target.
 
     The inventories `here` and `there` have the offsets that groups need on the target, and the logs of these offsets.
+    `starts_there` are the first offsets of source logs, translated for groups that stand before them.
     """
 
     copied: Mapping[TopicPartition, SourceOffset]
     places: GroupPlaces
     here: Inventory
     there: Inventory
+    starts_there: Mapping[TopicPartition, TargetOffset] = field(default_factory=dict)
 
 
 class _KnownPositions:

@@ -11,6 +11,7 @@ from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.admin.groups import GroupAdmin
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
+from twinlog.kafka.protocol.offsets import EARLIEST
 from twinlog.kafka.retry import SWITCHOVER_GROUPS
 from twinlog.mirror.groups.group_moves import GroupMoves, GroupMovesReader, GroupReturnsReader
 from twinlog.mirror.groups.group_offsets import TranslatedGroupOffset
@@ -160,7 +161,18 @@ class SwitchoverGroups:
         seen = self._with_target(groups, found, troubles, topics, cut, self._returns.read())
         # While records before an offset are uncopied, the target's present end bounds nothing.
         offsets = [one if self._is_copied(one, cut) else replace(one, target_end=None) for one in seen.offsets]
-        return replace(seen, offsets=tuple(offsets))
+        # The partitions of a silent leader stay without a start, and their groups with the obstacle.
+        starts = self._source.list_answered_offsets({one.source for one in offsets if one.begins_by_reset}, EARLIEST)
+
+        def with_start(one: GroupOffset) -> GroupOffset:
+            start = starts.get(one.source)
+            if start is None or not one.begins_by_reset:
+                return one
+            place = self._place(one.source, start, moved, cut, there, began)
+            known = place.offset if place is not None and place.partition == one.target else None
+            return replace(one, source_start=start, source_start_there=known)
+
+        return replace(seen, offsets=tuple(map(with_start, offsets)))
 
     def _is_copied(self, one: GroupOffset, cut: Mapping[TopicPartition, int]) -> bool:
         """Whether the target has all records before an offset."""

@@ -186,6 +186,16 @@ class GroupOffset:
     """The first offset of the partition on the target; None if unknown."""
     target_end: int | None = None
     """The end of the partition on the target; None if unknown."""
+    source_start: int | None = None
+    """The first offset of the partition on the source; None if unknown, or unless the group `begins_by_reset`."""
+    source_start_there: int | None = None
+    """An offset on the target before which no copy of the source's present records lies; None if unknown."""
+
+    @property
+    def begins_by_reset(self) -> bool:
+        """Whether the target has deleted the group's position there, or the place."""
+        start = self.target_start
+        return start is not None and any(one is not None and one < start for one in (self.present, self.there))
 
 
 @dataclass(frozen=True, slots=True)

@@ -362,7 +362,8 @@ def _groups(here: list[tuple[FlowMetricFacts, DriverReport]]) -> Iterator[Metric
     )
     yield _gauge(
         "twinlog_groups_before_start",
-        "Groups with a position before the first record of the target, but for groups that have moved; NaN if unknown.",
+        "Groups with a position before the first record of the target, but for groups that have moved, or that begin "
+        "by auto.offset.reset on the source, too; NaN if unknown.",
         ((flow, nan if groups.before_start is None else groups.before_start) for flow, _, groups in followed),
     )
     yield _gauge(

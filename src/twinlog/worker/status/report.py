@@ -98,11 +98,12 @@ class GroupsProgress:
     """The progress with consumer groups: `followed` groups have a position in a mirrored topic; None before the first
     look.
 
-    `inexact` of them have an offset that has lacked an exact translation for long, and `ahead` of them an offset on
-    the target after its translation. `before_start` groups have a position before the first record of the target, also
-    in a copy from the target that only a switchover commits; None is unknown. Groups that have moved count in none of
-    the three. The times are of the last complete turn (Unix ms), None before. `syncs` and `checkpoints` say whether the
-    flow has these turns at all, and the fields in seconds have their intervals.
+    `inexact` of them have an offset that has lacked an exact translation for long, and `ahead` of them an offset on the
+    target after its translation. `before_start` groups have a position before the first record of the target, also in a
+    copy from the target that only a switchover commits; None is unknown. The three leave out groups that have moved,
+    and `before_start` leaves out groups that begin by `auto.offset.reset` on both clusters alike. The times are of the
+    last complete turn (Unix ms), None before. `syncs` and `checkpoints` say whether the flow has these turns at all,
+    and the fields in seconds have their intervals.
     """
 
     followed: int | None = None

@@ -77,7 +77,27 @@ def test_deleted_positions_are_named_alike_in_remote_topics_and_in_copies_of_the
     assert f"{remote}-0: there; on the target the group continues at 20" in rehearsed
     assert f"{topic}-0: there; on the target the group continues at 50" in rehearsed
 
-    commit_offsets(west, {own: {(remote, 0): 30}, returns: {(topic, 0): 60}})
+    # The source deletes the positions, too, and has a record less than the target.
+    delete_records(east, topic, 31)
+    delete_records(east, copy, 61)
+    wait_before_start(followed, 0)
+    told = commands.run("groups", file, "--flow", "east:west")
+    assert "2 of 2 groups may move now" in told
+    audited = json.loads(commands.run("audit", file, "--flow", "east:west", "-o", "json", code=None))
+    assert not [one for one in audited["findings"] if one["kind"] == "group-unclear"]
+    assert f"{own} stays" not in commands.run("plan", file, "--flow", "east:west", code=None)
+    rehearsed = commands.run("switchover", file, "--from", "east", "--to", "west", "--fence", "none", "--dry-run")
+    assert "the log begins at" not in rehearsed
+
+    delete_records(west, remote, 32)
+    wait_before_start(followed, 1)
+    told = commands.run("groups", file, "--flow", "east:west", code=1)
+    assert "the log begins at 32: it lacks up to 1 record of the source's log" in told
+    assert "1 of 2 groups may move now" in told
+    rehearsed = commands.run("switchover", file, "--from", "east", "--to", "west", "--fence", "none", "--dry-run")
+    assert f"{remote}-0: there; on the target the group continues at 20, and the log begins at 32" in rehearsed
+
+    commit_offsets(west, {own: {(remote, 0): 32}, returns: {(topic, 0): 60}})
     wait_before_start(followed, 0)
 
 

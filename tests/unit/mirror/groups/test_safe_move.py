@@ -203,6 +203,46 @@ def test_a_deleted_position_is_named_while_the_source_is_silent_too(stands: Move
     assert judge(replace(stands, target_start=90)).reasons[0] == verdict.reasons[0]
 
 
+@pytest.mark.parametrize("stands", [STANDS, COPY_BACK])
+@pytest.mark.parametrize(
+    ("source_start", "there", "obstacle"),
+    [
+        (101, 90, None),
+        (101, 89, Obstacle.BEFORE_START),
+        (101, None, Obstacle.BEFORE_START),
+        (100, 90, Obstacle.BEFORE_START),
+        (None, 90, Obstacle.BEFORE_START),
+        (140, None, None),
+    ],
+)
+def test_a_position_that_both_clusters_have_deleted_is_an_obstacle_while_the_source_has_more_records(
+    stands: MoveFacts, source_start: int | None, there: int | None, obstacle: Obstacle | None
+) -> None:
+    lost = replace(stands, source_start=source_start, source_start_there=there, target_start=90)
+    verdict = judge(lost)
+    assert kinds(verdict) == ([] if obstacle is None else [obstacle])
+    assert (verdict.repeats, verdict.skips) == (0, 0 if obstacle is None else 40)
+
+
+def test_a_group_that_begins_alike_on_both_clusters_repeats_the_records_before_its_place() -> None:
+    alike = {"source_start": 120, "source_start_there": 90}
+    assert of(**alike, target_start=69, target_committed=60).repeats == 1
+    assert kinds(of(**alike, target_start=69, target_committed=60)) == [Obstacle.TARGET_BEHIND]
+    assert of(**alike, target_start=70, target_committed=60) == MoveVerdict()
+    inexact = {**alike, "exact": False, "target_committed": 60, "target_start": 80}
+    assert kinds(of(**inexact, past_copies=81)) == [Obstacle.NOT_EXACT]
+    assert of(**inexact, past_copies=80) == MoveVerdict()
+    # Retention has shortened the map of offsets, and the checkpoint is compacted away.
+    forgotten = {"translated": None, "checkpoint_source": None, "checkpoint_target": None}
+    assert of(**inexact, **forgotten, past_copies=80) == MoveVerdict()
+    assert kinds(of(**inexact, **forgotten)) == [Obstacle.NOT_EXACT]
+
+
+def test_the_text_of_a_deleted_position_counts_the_records_that_the_source_still_has() -> None:
+    (reason,) = of(source_start=120, source_start_there=85, target_start=90).reasons
+    assert "the log begins at 90: it lacks up to 5 records of the source's log" in reason.text
+
+
 def test_a_group_at_the_end_of_the_copies_repeats_nothing_however_silent_the_source_is() -> None:
     at_end = {"translated": 110, "target_committed": 110}
     assert of(source_answers=False, **at_end) == MoveVerdict()

@@ -41,7 +41,7 @@ class Scene:
         self.moves: dict[tuple[GroupId, TopicPartition], GroupMove] = {}
         self.returns: dict[tuple[GroupId, TopicPartition], GroupMove] = {}
         self.silent = self.target_silent = False
-        self.start = 0
+        self.start = self.source_start = 0
         self.logs: set[TopicPartition] = set()
         """The partitions whose first offset was asked for."""
         self.listed: dict[GroupId, GroupListing] = {}
@@ -98,12 +98,15 @@ class Scene:
 
     def _translate(self, where: TopicPartition, offset: SourceOffset) -> TranslatedGroupOffset | None:
         if where == COPY:
-            return TranslatedGroupOffset(ORIGINAL, TargetOffset(90), True) if COPY.topic in self.read_back else None
-        return TranslatedGroupOffset(THERE, TargetOffset(165), self.exact)
+            there = TargetOffset(90 if offset == 95 else offset - 5)
+            return TranslatedGroupOffset(ORIGINAL, there, True) if COPY.topic in self.read_back else None
+        return TranslatedGroupOffset(THERE, TargetOffset(165 if offset == 170 else offset - 5), self.exact)
 
     def _starts(self, partitions: Collection[TopicPartition], latest: bool) -> dict[TopicPartition, int]:
         if self.target_silent:
             raise ClusterError("no answer")
+        if not {HERE, COPY}.isdisjoint(partitions):
+            return dict.fromkeys(partitions, 500 if latest else self.source_start)
         self.logs.update(partitions)
         return dict.fromkeys(partitions, self.start)
 
@@ -243,6 +246,38 @@ def test_a_group_before_the_first_record_has_moved_by_the_judgement_of_groups(
     scene.moves[SHOP, THERE] = known
     scene.look()
     assert scene.before_start() == (set() if moved else {SHOP})
+
+
+def test_a_group_whose_position_the_source_has_deleted_too_counts_while_the_target_lacks_records(scene: Scene) -> None:
+    scene.writer.inexact = {}
+    scene.start, scene.source_start = 300, 304
+    scene.look()
+    assert scene.before_start() == {SHOP}
+    scene.source_start = 305
+    scene.look()
+    assert scene.before_start() == set()
+    scene.silent = True
+    scene.look()
+    assert scene.before_start() == set(), "a silent source keeps its first record, or deletes more"
+    scene.silent, scene.start = False, 301
+    scene.look()
+    assert scene.before_start() == {SHOP}
+    scene.source_start, scene.start = 500, 600
+    scene.look()
+    assert scene.before_start() == set(), "the source has no records"
+
+
+def test_a_deleted_position_in_a_copy_from_the_target_counts_while_the_original_lacks_records(scene: Scene) -> None:
+    scene.read_in_copy()
+    scene.start, scene.source_start = 90, 95
+    scene.look()
+    assert scene.before_start() == {SHOP}, "the source has the position"
+    scene.start, scene.source_start = 200, 205
+    scene.look()
+    assert scene.before_start() == set()
+    scene.start = 201
+    scene.look()
+    assert scene.before_start() == {SHOP}
 
 
 def test_a_group_that_stands_before_its_translation_is_before_the_first_record_too(scene: Scene) -> None:

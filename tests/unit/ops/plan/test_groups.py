@@ -49,6 +49,7 @@ def planned(
     moves: GroupMoves | None = None,
     past: int | None = None,
     hidden: HiddenOffsets | None = None,
+    starts_there: Mapping[TopicPartition, TargetOffset] | None = None,
 ) -> GroupPlan:
     """`known` are target offsets by source offset, with whether they are exact."""
 
@@ -67,6 +68,7 @@ def planned(
         positions,
         places,
         moves or {},
+        starts_there=starts_there or {},
     )
     only = DefaultGroupFilter(exclude=("hidden",))
     (found,) = plan_groups(settings, only, lambda topic: topic != "excluded", source, target, what, hidden)
@@ -99,6 +101,16 @@ def test_a_position_in_a_copy_from_the_target_is_compared_with_the_group_s_own_i
     assert (late.why or "").startswith("b.t-0: on the target the group stands at 15, 5 before its position; `topics`")
     assert planned(groups(40, topic="b.t"), groups(20, topic="a.t"), known=known).becomes == "in-step"
     assert planned(groups(40, topic="b.t"), groups(30, topic="a.t"), known=known).becomes == "in-step"
+
+
+def test_a_position_that_both_clusters_have_deleted_is_in_step_if_the_target_has_the_source_s_records() -> None:
+    here, there = groups(40), groups(20, topic="a.t")
+    here = replace(here, logs={PART: LogOffsets(60, 100)})
+    there = replace(there, logs={REMOTE: LogOffsets(30, 50)})
+    known = {40: (20, True)}
+    assert planned(here, there, copied=100, known=known, starts_there={PART: TargetOffset(30)}).becomes == "in-step"
+    late = planned(here, there, copied=100, known=known, starts_there={PART: TargetOffset(29)})
+    assert (late.becomes, "begins at 30: it lacks up to 1 record of" in (late.why or "")) == ("stays", True)
 
 
 def test_a_group_that_read_on_on_the_target_after_a_switchover_has_moved() -> None:

@@ -10,6 +10,7 @@ from typing import Any, cast
 from twinlog.errors import ClusterError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.protocol.error_codes import Code
+from twinlog.kafka.protocol.offsets import LATEST
 from twinlog.model.groups import CommittedOffset, GroupListing, GroupOffsets
 from twinlog.model.topics import Topic
 from twinlog.model.types import Alias, GroupId, TopicName, TopicPartition
@@ -72,6 +73,9 @@ class ScriptedGroups:
 
     def offsets(self, parts: Collection[TopicPartition], *, latest: bool) -> dict[TopicPartition, int]:
         return {part: self.log[part][latest] for part in parts if part in self.log}
+
+    def list_answered_offsets(self, parts: Collection[TopicPartition], at: int) -> dict[TopicPartition, int]:
+        return self.offsets(parts, latest=at == LATEST)
 
 
 def facts(source: ScriptedGroups, target: ScriptedGroups) -> SwitchoverGroups:

@@ -152,7 +152,38 @@ def test_a_switchover_and_all_other_commands_make_a_place_of_a_translation_by_on
     vars(groups)["_forward"] = translator
     place = groups._went(P0, COPY, 10)
     assert place == translated_place(reader.translator, P0, SourceOffset(10))
-    assert place.past == (9 if known is not None and not known.exact and known.by != "start" else None)
+    assert place.past == (9 if known is None or (not known.exact and known.by != "start") else None)
+
+
+@pytest.mark.parametrize(
+    ("source_start", "target_start", "lost"),
+    [
+        (1000, 900, None),
+        (1000, 950, None),
+        # The copy of the first record of the source is deleted.
+        (1000, 951, "it lacks up to 1 record of the source's log"),
+        # The source has all records for the group.
+        (100, 61, "11 records before are deleted there"),
+        # The source has no records at all.
+        (1201, 1151, None),
+    ],
+)
+def test_a_switchover_reports_a_deleted_position_only_if_the_source_has_more_records_for_the_group(
+    source_start: int, target_start: int, lost: str | None
+) -> None:
+    source, target = ScriptedGroups("a", 100), ScriptedGroups("b", 0)
+    target.committed = {COPY: CommittedOffset(50, "")}
+    source.log, target.log = {P0: (source_start, 1201)}, {COPY: (target_start, 1151), P0: (0, 5)}
+    groups = facts(source, target)
+    vars(groups)["_forward"] = Known(100, 1202, -50)
+    seen = groups.read_groups([MovedTopic(ORDERS, COPY.topic, 1, ORDERS)], {P0: 1201}, {P0: 1151}, {})
+    result, there, skips, repeats, why = reports(seen)
+    assert (result, there, repeats) == ("there", 50, 0)
+    if lost is None:
+        assert (skips, why) == (0, "")
+    else:
+        assert skips == 1101
+        assert f"begins at {target_start}: {lost}, and auto" in why
 
 
 def reports(seen: MovedGroups) -> tuple[Any, ...]:

@@ -141,6 +141,8 @@ def facts_of(offset: GroupOffset, seen: MovedGroups, stands: int | None) -> Move
         source=offset.source,
         remote=offset.target,
         committed=committed,
+        source_start=None if offset.source_start is None else SourceOffset(offset.source_start),
+        source_start_there=None if offset.source_start_there is None else TargetOffset(offset.source_start_there),
         copied=committed,
         translated=None if offset.there is None else TargetOffset(offset.there),
         exact=offset.exact,
