@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from tests.unit.ops.switchover.scripted import P0, replace_topic
+from tests.unit.ops.switchover.scripted import FENCE_PLAN, P0, replace_topic
 from tests.unit.ui.browser import Answer, Browser
 from tests.unit.ui.fakes import FLOW, FakeSources, ScriptedClusters, rehearsed
 from tests.unit.ui.test_accessible import Outline
@@ -275,7 +275,7 @@ def test_a_fence_that_no_journal_tells_of_is_offered_to_be_lifted(
         sources.kill.at = -1
         send(browser, mode="abort")
         assert titles(wait_end(browser, app))[-1] == "Switch back"
-    brokers.fenced, brokers.noted_fence = True, {"restore": "open"}
+    brokers.fenced, brokers.noted_fence = True, FENCE_PLAN
     read_again(app)
     shown = page(browser)
     assert shown["fence_left"]
@@ -324,7 +324,7 @@ def test_the_fence_of_a_silent_source_is_unknown(
     def fail(_world: object) -> NoReturn:
         raise ClusterError("cluster a: no broker answers")
 
-    sources.brokers.noted_fence = {"restore": "open"}
+    sources.brokers.noted_fence = FENCE_PLAN
     assert page(browser)["fence_left"]
     monkeypatch.setattr(ScriptedClusters, "read_earlier_journal", fail)
     read_again(app)

@@ -253,6 +253,7 @@ SWITCH = Area(
                 "`the offsets of GROUPS on EAST were unreadable: ...`",
                 "`create topic TOPIC on WEST: ...`",
                 "`TOPIC was not moved, as the check did not see it: its producers write to EAST unfenced; ...`",
+                "`producers on EAST are unfenced, though EAST answers: keep them away (...); ...`",
             ),
             meaning=(
                 "The rehearsal finds missing rights, and the step `topics` the rights on topics that it has created. "

@@ -45,7 +45,7 @@ from twinlog.ops.switchover.steps.step import (
     notes_of,
     replace_notes,
 )
-from twinlog.ops.switchover.steps.steps import ORDER, STEPS, count_uncopied, lift
+from twinlog.ops.switchover.steps.steps import ORDER, STEPS, count_uncopied, left_fence, lift
 from twinlog.ops.switchover.steps.waiting import ends_of, spans
 
 T = TypeVar("T")
@@ -84,6 +84,16 @@ def lacks_end(entries: JournalEntries, world: SwitchoverClusters) -> bool:
     """Whether an emergency had to leave open the switchover before it on a source that answers now."""
     done = entries.done("close")
     return world.source_answers and (done is None or "left" in done)
+
+
+def counts_uncopied(run: SwitchoverRun, world: SwitchoverClusters) -> bool:
+    """Whether the repeat of a switchover counts the records that an emergency left on its source."""
+    return run.options.kind is SwitchoverKind.EMERGENCY and world.source_answers
+
+
+def count_words(world: SwitchoverClusters) -> str:
+    """The count of these records, in words."""
+    return f"count the records on {world.ends.source} without a copy"
 
 
 def require_same(entries: JournalEntries, world: SwitchoverClusters, *parts: str) -> None:
@@ -311,7 +321,11 @@ class SwitchoverMachine:
         self._show("fence", STEPS["fence"].words)
         if wanted is not None and wanted is not context.fence:
             # The changes of the other method may be there in part.
-            self._tried("fence", lift, context)
+            try:
+                self._tried("fence", lift, context)
+            except ClusterError as error:
+                self._end_returned_fence(context, left_fence(context, error))
+                return
             begun = {}
             amended = self._amended("check", {**context.done("check"), "fence": wanted})
             self._journal.write([amended, JournalLine("fence", StepPhase.BEGUN, None)])
@@ -322,8 +336,12 @@ class SwitchoverMachine:
         self._journal.write(lines)
         context.entries = self._journal.entries
         result = self._tried("fence", STEPS["fence"].act, context)
-        if isinstance(result, EarlierStep):
-            return
+        if not isinstance(result, EarlierStep):
+            self._end_returned_fence(context, result)
+
+    def _end_returned_fence(self, context: StepContext, result: Data) -> None:
+        """Note the fence on a source that was silent, or the obstacle: groups and count follow all the same."""
+        world = self._world
         lines = [JournalLine("fence", StepPhase.DONE, JournalEntry(world.now_ms(), result))]
         answered = f"cluster {world.ends.source} was silent, answered later"
         note = PreflightNote(f"{answered}, and was fenced then")
@@ -337,9 +355,9 @@ class SwitchoverMachine:
     def _count_uncopied(self, run: SwitchoverRun) -> None:
         """Count the records that an emergency left on its source, once the source answers, fenced or not."""
         entries, world = self._journal.entries, self._world
-        if run.options.kind is not SwitchoverKind.EMERGENCY or not world.source_answers:
+        if not counts_uncopied(run, world):
             return
-        self._show("prove", f"count the records on {world.ends.source} without a copy")
+        self._show("prove", count_words(world))
         context = StepContext(world, run.options, entries, self._show)
         try:
             results = zip(("check", "prove"), count_uncopied(context), strict=True)

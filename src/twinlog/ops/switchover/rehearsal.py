@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from twinlog.errors import ClusterError
 from twinlog.kafka.retry import COMMAND_CONNECT_S
 from twinlog.message_ids import with_id
 from twinlog.mirror.groups.group_moves import COMMITTED
@@ -13,7 +14,14 @@ from twinlog.model.acls import PatternType, TopicAcl
 from twinlog.model.amounts import counted
 from twinlog.ops.switchover.fencing import FIRST_RATE, acls_of, quotas_of
 from twinlog.ops.switchover.journal import JournalEntries
-from twinlog.ops.switchover.machine import lacks_end, lacks_fence, only_repeats_groups, require_same
+from twinlog.ops.switchover.machine import (
+    count_words,
+    counts_uncopied,
+    lacks_end,
+    lacks_fence,
+    only_repeats_groups,
+    require_same,
+)
 from twinlog.ops.switchover.model import (
     Data,
     FenceMethod,
@@ -52,12 +60,16 @@ FENCED = frozenset({CONNECT, "fence", "settle", "drain", "groups", "prove", "see
 
 @dataclass(frozen=True, slots=True)
 class RehearsedStep:
-    """A step: its calls, in words, and its duration in seconds, None when unknown."""
+    """A step: its calls, in words, and its duration in seconds, None when unknown.
+
+    A run reports the `obstacle`, leaves out the calls, and continues with the next step.
+    """
 
     step: str
     words: str
     calls: tuple[str, ...]
     seconds: float | None
+    obstacle: str = ""
 
 
 def opens_target(steps: Sequence[RehearsedStep]) -> bool:
@@ -111,13 +123,32 @@ def _rehearse_again(
     preflight = Preflight(context.topics, (fences and options.fence) or context.fence)
     steps = _wait_of(world, options)
     if fences:
-        calls, seconds = _fence_calls(world, preflight)
-        steps.append(RehearsedStep("fence", STEPS["fence"].words, tuple(calls), seconds))
+        steps.append(_returned_fence(context, preflight))
     calls, seconds = _commits(world, read_moving_groups(context))
     steps.append(RehearsedStep("groups", STEPS["groups"].words, tuple(calls), seconds))
     if lacks_end(entries, world):
         steps.append(RehearsedStep("close", STEPS["close"].words, (), REQUEST_S))
+    if entries.run is not None and counts_uncopied(entries.run, world):
+        steps.append(RehearsedStep("prove", count_words(world), (), REQUEST_S))
     return preflight, steps
+
+
+def _returned_fence(context: StepContext, preflight: Preflight) -> RehearsedStep:
+    """The fence on a source that was silent: a begun fence is completed, and a begun fence of another method lifted
+    before."""
+    world, words = context.world, STEPS["fence"].words
+    begun = context.entries.begun("fence") or {}
+    half_raised = begun if "left" not in begun else {}
+    try:
+        if half_raised and preflight.fence is context.fence:
+            calls, seconds = _raise_calls(world, preflight.fence, half_raised)
+        else:
+            calls, seconds = _fence_calls(world, preflight)
+            calls = [*_lift_calls(world, half_raised), *calls]
+    except (ClusterError, NotReadyError) as error:
+        obstacle = f"producers on {world.ends.source} are unfenced: {error}"
+        return RehearsedStep("fence", words, tuple(_lift_calls(world, half_raised)), REQUEST_S, obstacle)
+    return RehearsedStep("fence", words, tuple(calls), seconds)
 
 
 def _calls(
@@ -166,13 +197,22 @@ def _copying_s(records: int, rate: float | None) -> float | None:
 
 
 def _fence_calls(world: SwitchoverClusters, preflight: Preflight) -> tuple[list[str], float]:
-    plan: Data = world.plan_fence(preflight.fence, preflight.topics)
+    return _raise_calls(world, preflight.fence, world.plan_fence(preflight.fence, preflight.topics))
+
+
+def _raise_calls(world: SwitchoverClusters, fence: FenceMethod, plan: Data) -> tuple[list[str], float]:
     name = world.ends.source
     calls = [f"create ACL on {name}: {_acl(acl)}" for acl in acls_of(plan.get("add", []))]
     calls += [f"set on {name}: {quota}" for quota in quotas_of(plan.get("set", []))]
-    if preflight.fence is FenceMethod.QUOTA:
+    if fence is FenceMethod.QUOTA:
         calls.insert(0, f"the same on {name} with {FIRST_RATE:g} for two seconds, for producers that are fast")
-    return calls, REQUEST_S * (1 + len(calls) / 500) + (2.0 if preflight.fence is FenceMethod.QUOTA else 0.0)
+    return calls, REQUEST_S * (1 + len(calls) / 500) + (2.0 if fence is FenceMethod.QUOTA else 0.0)
+
+
+def _lift_calls(world: SwitchoverClusters, plan: Data) -> list[str]:
+    name = world.ends.source
+    calls = [f"delete ACL on {name}: {_acl(acl)}" for acl in acls_of(plan.get("remove", []))]
+    return calls + [f"restore on {name}: {quota}" for quota in quotas_of(plan.get("restore", []))]
 
 
 def _acl(acl: TopicAcl) -> str:
@@ -226,6 +266,8 @@ def rehearsal_json(
         "proof_lag_s": preflight.proof_lag_s if preflight.proven else None,
         "seconds_without_producers": unavailable_s(steps),
         "steps": [
-            {"step": one.step, "does": one.words, "calls": list(one.calls), "seconds": one.seconds} for one in steps
+            {"step": one.step, "does": one.words, "calls": list(one.calls), "seconds": one.seconds}
+            | ({"obstacle": with_id(one.obstacle, "TW-SWITCH-20")} if one.obstacle else {})
+            for one in steps
         ],
     }

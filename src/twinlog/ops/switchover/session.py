@@ -242,9 +242,10 @@ def print_rehearsal(clusters: LiveClusters, options: SwitchoverOptions, output: 
     entries = read_with_its_end(clusters, clusters.journal)
     preflight, steps = rehearse(clusters, options, entries)
     state = stands_before(clusters, entries, options.kind)
+    code = FOUND if preflight.problems or any(one.obstacle for one in steps) else 0
     if output is not DataFormat.TABLE:
         typer.echo(shown_data(rehearsal_json(clusters, preflight, steps, state), output))
-        return FOUND if preflight.problems else 0
+        return code
     if entries.run is not None:
         typer.echo(state)
     for problem in preflight.problems:
@@ -252,17 +253,19 @@ def print_rehearsal(clusters: LiveClusters, options: SwitchoverOptions, output: 
     for note in preflight.notes:
         typer.echo(f"note: {note.text}")
     if preflight.problems:
-        return FOUND
+        return code
     for one in steps:
         seconds = "unknown" if one.seconds is None else f"{one.seconds:.1f} s"
         typer.echo(f"{one.step:9} {seconds:>8}  {one.words}")
         for call in one.calls:
             typer.echo(f"{'':20}{call}")
+        if one.obstacle:
+            print_error(with_id(one.obstacle, "TW-SWITCH-20"))
     if opens_target(steps):
         total = unavailable_s(steps)
         typer.echo(f"producers would wait {'for an unknown time' if total is None else f'about {total:.0f} s'}")
     typer.echo("nothing was changed")
-    return 0
+    return code
 
 
 def claim_machine(clusters: LiveClusters, show: Show, *, take_over: bool, clock: Clock = SYSTEM) -> SwitchoverMachine:

@@ -10,8 +10,10 @@ from twinlog.clock import Clock
 from twinlog.errors import RefusedError
 from twinlog.mirror.groups.group_moves import group_moves, group_returns
 from twinlog.mirror.groups.move_facts import GroupMove
+from twinlog.model.quotas import EVERY_USER, Quota
 from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.ops.proven_ranges import PartitionProven, ProvenRange
+from twinlog.ops.switchover.fencing import quotas_data
 from twinlog.ops.switchover.journal import (
     JournalEntries,
     JournalLine,
@@ -38,6 +40,9 @@ from twinlog.ops.switchover.model import (
     as_notes,
 )
 from twinlog.ops.switchover.steps.step import Side
+
+FENCE_PLAN: Data = {"restore": quotas_data([Quota(EVERY_USER, None)])}
+"""The plan of the fence on the source, by each method."""
 
 P0, P1 = (TopicPartition(TopicName("orders"), number) for number in (0, 1))
 
@@ -148,6 +153,8 @@ class Brokers:
     fenced_ms: int = 0
     unfit_fences: Mapping[FenceMethod, str] = field(default_factory=dict)
     """The reasons why the source takes no fence of a method."""
+    lift_refused: str = ""
+    """The reason why the source refuses to lift a fence."""
     fence_method: FenceMethod | None = None
     """The method of the last planned fence."""
     refuses: dict[TopicPartition, str] = field(default_factory=dict)
@@ -305,7 +312,7 @@ class ScriptedWorld:
         if fence in self.brokers.unfit_fences:
             raise NotReadyError((self.brokers.unfit_fences[fence],))
         self.brokers.fence_method = fence
-        return {"restore": "open"}
+        return FENCE_PLAN
 
     def _require(self, side: Side) -> None:
         if side == "source" and self.brokers.source_lost:
@@ -313,7 +320,7 @@ class ScriptedWorld:
 
     def fence_producers(self, plan: Data, confirm: Callable[[], None]) -> None:
         self._kill.before()
-        assert plan == {"restore": "open"}
+        assert plan == FENCE_PLAN
         # Whoever finds the cluster fenced must find how to open it.
         assert self.brokers.noted_fence == plan
         self.brokers.fenced, self.brokers.fenced_ms = True, self.brokers.now_ms
@@ -332,7 +339,9 @@ class ScriptedWorld:
     def lift_fence(self, plan: Data, side: Side) -> None:
         self._kill.before()
         self._require(side)
-        assert plan == {"restore": "open"}
+        if side == "source" and self.brokers.lift_refused:
+            raise RefusedError(self.brokers.lift_refused)
+        assert plan == FENCE_PLAN
         if side == "source":
             self.brokers.fenced = False
         self.brokers.lifts.append(side)

@@ -89,10 +89,13 @@ def test_the_dry_run_of_an_emergency_has_the_fence_that_was_left_out() -> None:
     assert list(rehearsed(brokers, emergency)) == ["connect", "groups"]
     brokers.source_lost = False
     brokers.copied = dict(brokers.logs)
-    assert list(rehearsed(brokers, emergency)) == ["fence", "groups", "close"]
-    machine(brokers).run(emergency)
+    before = rehearsed(brokers, emergency)
+    assert list(before) == ["fence", "groups", "close", "prove"]
+    shown: list[str] = []
+    machine(brokers, told=shown).run(emergency)
+    assert list(dict.fromkeys(line.partition(":")[0] for line in shown)) == list(before), "the run has the same course"
     assert brokers.fenced
-    assert list(rehearsed(brokers, emergency)) == ["groups"]
+    assert list(rehearsed(brokers, emergency)) == ["groups", "prove"]
 
 
 def test_the_same_command_again_leaves_a_group_that_read_on_and_counts_nothing() -> None:

@@ -11,7 +11,7 @@ import pytest
 from harness.virtual.cluster import VirtualCluster
 from harness.virtual.loop import VirtualLoop, virtual_loop
 from tests.unit.ops.switchover.machines import A_TO_B, PLANNED, machine
-from tests.unit.ops.switchover.scripted import Brokers, Kill, ScriptedWorld
+from tests.unit.ops.switchover.scripted import FENCE_PLAN, Brokers, Kill, ScriptedWorld
 from tests.unit.ops.switchover.test_one_cluster import between
 from tests.unit.worker.topics.test_topic_conflicts import flow
 from twinlog.errors import RefusedError
@@ -109,7 +109,7 @@ def test_a_release_and_the_status_name_a_quota_that_no_journal_has(capsys: pytes
     assert report(machine(brokers).release_fence())["failed"] == [f"TW-SWITCH-21: {quota}"]
     brokers.lasting_quotas, brokers.noted_fence = (), None
     assert not print_unknown_fences(world, JournalEntries())
-    brokers.noted_fence = {"restore": "open"}
+    brokers.noted_fence = FENCE_PLAN
     assert print_unknown_fences(world, JournalEntries())
     assert "a is fenced by a switchover whose journal is lost: --release lifts" in capsys.readouterr().err
 
@@ -138,7 +138,7 @@ def test_without_a_journal_a_release_names_the_denials_that_it_finds() -> None:
         machine(brokers).release_fence()
     assert told(refused.value) == f"TW-SWITCH-21: {STAYS}"
     # Its journal is lost, and the source has kept the data to lift its own fence.
-    brokers.fenced, brokers.noted_fence = True, {"restore": "open"}
+    brokers.fenced, brokers.noted_fence = True, FENCE_PLAN
     with pytest.raises(UnderWayError, match=rf"^{STAYS[:20]}"):
         machine(brokers).release_fence()
     assert not brokers.fenced
@@ -167,7 +167,7 @@ def test_without_a_journal_and_the_right_to_read_acls_producers_may_be_fenced(
     assert f"TW-SWITCH-21: {doubt}" in capsys.readouterr().err
     assert reads == [1, 1], "a release and a command read the denials once each"
     # The data to lift its own fence are enough.
-    brokers.fenced, brokers.noted_fence = True, {"restore": "open"}
+    brokers.fenced, brokers.noted_fence = True, FENCE_PLAN
     machine(brokers).release_fence()
     assert not brokers.fenced
 
@@ -201,7 +201,7 @@ def test_hidden_acls_are_listed_by_an_administrator(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_release_without_a_journal_is_done_when_nothing_stays() -> None:
-    brokers = Brokers(A_TO_B, fenced=True, noted_fence={"restore": "open"})
+    brokers = Brokers(A_TO_B, fenced=True, noted_fence=FENCE_PLAN)
     entries = machine(brokers).release_fence()
     assert not brokers.fenced
     assert (entries, print_failed_parts(entries)) == (JournalEntries(), 0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -17,12 +17,23 @@ from tests.unit.ops.switchover.machines import (
     machine,
     stopped_in_watch,
 )
-from tests.unit.ops.switchover.scripted import P0, P1, Brokers, Kill, KilledError, ScriptedJournal, ScriptedWorld
+from tests.unit.ops.switchover.scripted import (
+    FENCE_PLAN,
+    P0,
+    P1,
+    Brokers,
+    Kill,
+    KilledError,
+    ScriptedJournal,
+    ScriptedWorld,
+)
+from twinlog.console.data_format import DataFormat
 from twinlog.console.exit_codes import FINE, FOUND
 from twinlog.errors import ClusterError, RefusedError
 from twinlog.kafka.retry import COMMAND_CONNECT_S
 from twinlog.mirror.topics.journal_keys import StepPhase, SwitchoverState
 from twinlog.model.types import TopicPartition
+from twinlog.ops.switchover.clusters import LiveClusters
 from twinlog.ops.switchover.journal import JournalEntries, ended_by
 from twinlog.ops.switchover.machine import SwitchoverMachine
 from twinlog.ops.switchover.model import (
@@ -38,7 +49,7 @@ from twinlog.ops.switchover.model import (
 )
 from twinlog.ops.switchover.rehearsal import rehearse, unavailable_s
 from twinlog.ops.switchover.report import proved_flows, report
-from twinlog.ops.switchover.session import print_failed_parts
+from twinlog.ops.switchover.session import print_failed_parts, print_rehearsal
 
 
 def way_back(there: Brokers, earlier: JournalEntries, **what: Any) -> Brokers:
@@ -95,14 +106,14 @@ def test_the_way_back_begins_at_the_cut(keeps_names: bool, lost: bool) -> None:
     there = Brokers(A_TO_B, keeps_names, source_lost=lost)
     earlier = machine(there).run(SwitchoverOptions(SwitchoverKind.EMERGENCY) if lost else PLANNED)
     for brokers in killed_everywhere(
-        lambda: way_back(there, earlier, left_fence=None if lost else {"restore": "open"}),
+        lambda: way_back(there, earlier, left_fence=None if lost else FENCE_PLAN),
         lambda brokers, kill: machine(brokers, kill).run(SwitchoverOptions(SwitchoverKind.BACK, near=100)),
     ):
         assert brokers.fenced
         assert lost or "target" in brokers.lifts
         assert brokers.closed_copies
         assert brokers.left_fence is None
-        assert brokers.noted_fence == {"restore": "open"}
+        assert brokers.noted_fence == FENCE_PLAN
         assert brokers.copied == brokers.logs
         seeds = {side for side, _ in brokers.seeded}
         if keeps_names and lost:
@@ -197,7 +208,7 @@ def test_an_emergency_after_the_end_fences_the_source_that_is_back_and_repeats_n
         assert entries.run is not None
         assert (entries.run.name, entries.run.state) == (first.run.name, SwitchoverState.DONE)
         assert brokers.fenced
-        assert (entries.begun("fence"), entries.done("fence")) == ({"restore": "open"}, {})
+        assert (entries.begun("fence"), entries.done("fence")) == (FENCE_PLAN, {})
         assert {step: entries.at_ms(step, StepPhase.DONE) for step in times} == times
         data = report(entries)
         assert not any("stay unfenced" in line for line in data["next"])
@@ -307,6 +318,8 @@ def test_a_repeated_emergency_fences_by_the_method_of_its_own_command(begun: boo
     preflight, steps = rehearse(ScriptedWorld(first, Kill()), quota, entries)
     assert preflight.fence is FenceMethod.QUOTA
     assert steps[0].step == "fence"
+    lifts = [call for call in steps[0].calls if call.startswith("restore on a: ")]
+    assert bool(lifts) is begun, "a begun fence of the other method is lifted before"
 
     def again() -> Brokers:
         return replace(first, records=list(first.records), committed=dict(first.committed), lifts=[])
@@ -326,6 +339,85 @@ def test_a_repeated_emergency_fences_by_the_method_of_its_own_command(begun: boo
     assert not any("no effect" in line for line in told)
     machine(brokers, told=told).run(SwitchoverOptions(SwitchoverKind.EMERGENCY, FenceMethod.ACL))
     assert "fence: --fence acl has no effect: the fence here is quota already" in told
+
+
+def half_fenced(**more: Any) -> Brokers:
+    """Clusters after an emergency whose fence the source, which is back, has refused in part."""
+    emergency = SwitchoverOptions(SwitchoverKind.EMERGENCY)
+    silent = PreflightNote("cluster a is silent, and producers there stay unfenced", NoteKind.SILENT)
+    brokers = Brokers(A_TO_B, source_lost=True, producing=False, copies_nothing=True, notes=(silent,), **more)
+    brokers.group_at = {P0: 8, P1: 20}
+    machine(brokers).run(emergency)
+    brokers.source_lost = False
+    world = ScriptedWorld(brokers, Kill())
+
+    def refuse(plan: Data, confirm: Callable[[], None]) -> None:
+        raise ClusterError("cluster a refuses the ACL")
+
+    world.fence_producers = refuse  # type: ignore[method-assign]
+    SwitchoverMachine(world, ScriptedJournal(brokers, Kill()), "host 1").run(emergency)
+    return brokers
+
+
+def test_a_half_raised_fence_that_the_login_may_not_lift_leaves_groups_and_count_to_the_repeat() -> None:
+    brokers = half_fenced(lift_refused="the login lacks ALTER on cluster a")
+    brokers.group_at = {P0: 9, P1: 20}
+    quota = SwitchoverOptions(SwitchoverKind.EMERGENCY, FenceMethod.QUOTA)
+    told: list[str] = []
+    entries = machine(brokers, told=told).run(quota)
+    assert [line.partition(":")[0] for line in told] == ["fence", "groups", "prove"]
+    assert {one["offset"] for one in entries.done("groups")["groups"]["shop"]["offsets"]} == {9, 20}  # type: ignore[index]
+    data = report(entries)
+    (failed,) = data["failed"]
+    assert "keep them away (the login lacks ALTER on cluster a)" in failed
+    assert print_failed_parts(entries) == FOUND
+    assert any(note.startswith("records of a without a copy: 40 records at ") for note in data["notes"])
+    # The next repeat knows what there is to lift, and by which method the fence was begun.
+    assert entries.begun("fence") == FENCE_PLAN
+    assert data["fence"] == FenceMethod.ACL
+    brokers.lift_refused = ""
+    data = report(machine(brokers).run(quota))
+    assert (brokers.lifts, brokers.fenced, data["fence"]) == (["source"], True, FenceMethod.QUOTA)
+    assert not data["failed"]
+
+
+def test_the_rehearsal_of_a_repeated_emergency_continues_after_an_obstacle_of_its_fence_as_the_run_does(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    emergency = SwitchoverOptions(SwitchoverKind.EMERGENCY)
+    brokers = Brokers(A_TO_B, source_lost=True, producing=False, copies_nothing=True, group_at={P0: 8, P1: 20})
+    machine(brokers).run(emergency)
+    brokers.source_lost = False
+    brokers.unfit_fences = {FenceMethod.ACL: "orders lacks an ACL; use --fence quota"}
+    world, journal = ScriptedWorld(brokers, Kill()), ScriptedJournal(brokers, Kill())
+    _, steps = rehearse(world, emergency, journal.read())
+    assert [(one.step, one.obstacle) for one in steps] == [
+        ("fence", "producers on a are unfenced: orders lacks an ACL; use --fence quota"),
+        ("groups", ""),
+        ("close", ""),
+        ("prove", ""),
+    ]
+    told: list[str] = []
+    vars(world)["journal"] = journal
+    assert print_rehearsal(cast(LiveClusters, world), emergency, DataFormat.TABLE) == FOUND
+    printed = capsys.readouterr()
+    assert "producers on a are unfenced: orders lacks an ACL" in printed.err
+    assert "nothing was changed" in printed.out
+    assert print_rehearsal(cast(LiveClusters, world), emergency, DataFormat.JSON) == FOUND
+    assert '"obstacle": "TW-SWITCH-20: producers' in capsys.readouterr().out
+    machine(brokers, told=told).run(emergency)
+    assert list(dict.fromkeys(line.partition(":")[0] for line in told)) == [one.step for one in steps]
+
+
+def test_a_rehearsal_completes_a_begun_fence_by_its_own_plan() -> None:
+    brokers = half_fenced()
+    # Of a begun quota, the plan of a second fence would be refused.
+    brokers.unfit_fences = {FenceMethod.ACL: "fenced already"}
+    emergency = SwitchoverOptions(SwitchoverKind.EMERGENCY)
+    _, steps = rehearse(ScriptedWorld(brokers, Kill()), emergency, ScriptedJournal(brokers, Kill()).read())
+    assert [(one.step, one.calls, one.obstacle) for one in steps if one.step == "fence"] == [("fence", (), "")]
+    machine(brokers).run(emergency)
+    assert brokers.fenced
 
 
 def test_a_source_that_falls_silent_during_its_count_ends_no_emergency() -> None:
