@@ -13,6 +13,7 @@ from bench.systems import COMMAND, MM2_HEAP, STOP_S, TARGET, TITLES, MirrorName
 from harness.broker import to_properties
 from harness.child import Child
 from harness.cluster import KafkaCluster
+from harness.connect.mm2 import CONNECTORS_ONE_REPLICA
 from harness.connect.worker import ConnectWorker
 from harness.errors import HarnessError
 from harness.ports import claim_port, release_port
@@ -144,9 +145,6 @@ def connector(kind: str, alias: str, source: KafkaCluster, target: KafkaCluster,
         "target.cluster.alias": TARGET,
         "source.cluster.bootstrap.servers": source.bootstrap,
         "target.cluster.bootstrap.servers": target.bootstrap,
-        "replication.factor": "1",
-        "offset-syncs.topic.replication.factor": "1",
-        "checkpoints.topic.replication.factor": "1",
-        "heartbeats.topic.replication.factor": "1",
+        **CONNECTORS_ONE_REPLICA,
         **{key.replace("_", "."): value for key, value in more.items()},
     }

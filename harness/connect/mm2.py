@@ -23,12 +23,17 @@ EVERY_SECOND: Mapping[str, str] = {
 }
 """A file's keys with which topics, groups and their offsets are followed within a test's patience."""
 
-ONE_REPLICA: Mapping[str, str] = {
+CONNECTORS_ONE_REPLICA: Mapping[str, str] = {
     "replication.factor": "1",
-    **{f"{kind}.storage.replication.factor": "1" for kind in ("config", "offset", "status")},
     **{f"{kind}.topic.replication.factor": "1" for kind in ("checkpoints", "heartbeats", "offset-syncs")},
 }
-"""A file's keys for clusters of a single broker."""
+"""The keys of connectors for clusters of a single broker."""
+
+ONE_REPLICA: Mapping[str, str] = {
+    **CONNECTORS_ONE_REPLICA,
+    **{f"{kind}.storage.replication.factor": "1" for kind in ("config", "offset", "status")},
+}
+"""The keys of a file for clusters of a single broker."""
 
 
 def _quick_plugins(properties: str) -> str:

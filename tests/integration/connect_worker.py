@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 from harness.child import Child
 from harness.cluster import KafkaCluster
+from harness.connect.mm2 import CONNECTORS_ONE_REPLICA
 from harness.connect.worker import ConnectWorker as JavaWorker
 from harness.jvm.jars import KAFKA_VERSION, Parts
 from harness.ports import claim_port, release_port
@@ -178,12 +179,9 @@ def connector(kind: str, source: KafkaCluster, target: KafkaCluster, aliases: st
         **target.java_settings("mirrormaker", "producer.override."),
         "source.cluster.alias": here,
         "target.cluster.alias": there,
-        "replication.factor": "1",
+        **CONNECTORS_ONE_REPLICA,
         # Other tests of these clusters have heartbeats, too, which would be copied.
         "heartbeats.replication.enabled": "false",
-        "offset-syncs.topic.replication.factor": "1",
-        "checkpoints.topic.replication.factor": "1",
-        "heartbeats.topic.replication.factor": "1",
         "refresh.topics.interval.seconds": "1",
         "refresh.groups.interval.seconds": "1",
         **{key.replace("_", "."): value for key, value in settings.items()},

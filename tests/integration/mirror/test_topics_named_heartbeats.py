@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from harness.broker import to_properties
 from harness.cluster import KafkaCluster, side_by_side
-from harness.connect.mm2 import MirrorMaker2
+from harness.connect.mm2 import ONE_REPLICA, MirrorMaker2
 from harness.consume import consume
 from harness.produce import NewRecord, produce
 from harness.topics import create_topic, delete_records, topics
@@ -31,15 +32,8 @@ FILE = """
 {flow}.enabled = true
 {flow}.topics = {topics}
 refresh.topics.interval.seconds = 1
-replication.factor = 1
-checkpoints.topic.replication.factor = 1
-heartbeats.topic.replication.factor = 1
-offset-syncs.topic.replication.factor = 1
-offset.storage.replication.factor = 1
-config.storage.replication.factor = 1
-status.storage.replication.factor = 1
 sync.topic.acls.enabled = false
-"""
+""" + to_properties(ONE_REPLICA)
 MASK = """
 {flow}.value.converter = org.apache.kafka.connect.json.JsonConverter
 {flow}.value.converter.schemas.enable = false

@@ -13,6 +13,7 @@ import pytest
 from confluent_kafka import Consumer
 
 from harness.cluster import KafkaCluster
+from harness.connect.mm2 import CONNECTORS_ONE_REPLICA
 from harness.consume import consume_topics
 from harness.produce import NewRecord, produce
 from harness.topics import create_topic, topics
@@ -106,14 +107,8 @@ def test_three_data_centres_that_mirror_each_other(
     # What differs from an example for large clusters: one broker each, and a test that does not want to wait.
     lines += [f"{alias}.offset.storage.replication.factor = 1" for alias in ALIASES]
     lines += [f"{alias}.offset.storage.partitions = 1" for alias in ALIASES]
-    lines += [
-        "replication.factor = 1",
-        "offset-syncs.topic.replication.factor = 1",
-        "checkpoints.topic.replication.factor = 1",
-        "heartbeats.topic.replication.factor = 1",
-        "refresh.topics.interval.seconds = 1",
-        f"topics = .*{topic}",
-    ]
+    lines += [f"{key} = {value}" for key, value in CONNECTORS_ONE_REPLICA.items()]
+    lines += ["refresh.topics.interval.seconds = 1", f"topics = .*{topic}"]
     lines += [f"{one}->{other}.enabled = true" for one in ALIASES for other in ALIASES if one != other]
     for alias, cluster in three.items():
         create_topic(cluster, topic)

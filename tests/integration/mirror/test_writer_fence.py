@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from harness.acls import Acl, acls, create_acls
 from harness.cluster import USERS, KafkaCluster
+from harness.connect.mm2 import CONNECTORS_ONE_REPLICA
 from harness.errors import HarnessError
 from harness.produce import numbered, produce
 from harness.topics import create_topic, offsets
@@ -33,6 +34,17 @@ def guarded() -> Iterator[KafkaCluster]:
     """A target that leaves topics without ACLs open to all."""
     with KafkaCluster("fenced", acls=True, heap="256m", config={"allow.everyone.if.no.acl.found": "true"}) as cluster:
         yield cluster
+
+
+RECORDS_ONLY = {
+    **CONNECTORS_ONE_REPLICA,
+    "emit.checkpoints.enabled": "false",
+    "sync.topic.configs.enabled": "false",
+    "sync.topic.acls.enabled": "false",
+}
+"""Settings of a flow that copies records, and no settings, ACLs and groups."""
+
+FENCED = {"twinlog.offsets": "identical", "twinlog.fence.writers": "true"}
 
 
 class Fence:
@@ -197,14 +209,7 @@ def test_a_fence_of_a_killed_run_ends_with_the_next_process_whose_file_is_withou
     remote = f"a.{topic}"
     produce(source_cluster, topic, numbered(20))
     create_acls(guarded, [Acl(remote, f"User:{FLOW}", "ALL"), write_for(WRITER, remote)])
-    settings = {
-        "topics": topic,
-        "emit.checkpoints.enabled": "false",
-        "sync.topic.configs.enabled": "false",
-        "sync.topic.acls.enabled": "false",
-        "offset-syncs.topic.replication.factor": "1",
-        "heartbeats.topic.replication.factor": "1",
-    }
+    settings = {"topics": topic, **RECORDS_ONLY}
     plain = flow_properties("a->b", source_cluster, guarded, settings) + sasl_properties({"b": guarded}, FLOW)
     fenced = f"{plain}\na->b.twinlog.offsets = identical\na->b.twinlog.fence.writers = true\n"
     twinlog = MirrorProcess(tmp_path, "a, b", fenced)
@@ -235,12 +240,8 @@ def test_a_fence_of_a_killed_run_whose_flow_left_the_file_is_named(
     create_acls(guarded, [Acl(remote, f"User:{FLOW}", "ALL"), write_for(WRITER, remote)])
     settings = {
         "topics": topic,
-        "emit.checkpoints.enabled": "false",
-        "sync.topic.configs.enabled": "false",
-        "sync.topic.acls.enabled": "false",
-        "offset-syncs.topic.replication.factor": "1",
-        "twinlog.offsets": "identical",
-        "twinlog.fence.writers": "true",
+        **RECORDS_ONLY,
+        **FENCED,
         "group.id": new_name("wave"),
     }
     text = flow_properties("a->b", source_cluster, guarded, settings) + sasl_properties({"b": guarded}, FLOW)
@@ -274,15 +275,7 @@ def test_a_run_keeps_other_logins_away_until_it_ends(
     create_acls(guarded, [write_for(FLOW, remote), write_for(WRITER, remote)])
     # The run creates the topic, and other operations of the flow need rights of their own now.
     create_acls(guarded, [Acl(remote, f"User:{FLOW}", "ALL")])
-    settings = {
-        "topics": topic,
-        "emit.checkpoints.enabled": "false",
-        "sync.topic.configs.enabled": "false",
-        "sync.topic.acls.enabled": "false",
-        "twinlog.offsets": "identical",
-        "twinlog.fence.writers": "true",
-        "offset-syncs.topic.replication.factor": "1",
-    }
+    settings = {"topics": topic, **RECORDS_ONLY, **FENCED}
     text = flow_properties("a->b", source_cluster, guarded, settings) + sasl_properties({"b": guarded}, FLOW)
     twinlog = MirrorProcess(tmp_path, "a, b", text)
     twinlog.start()

@@ -10,6 +10,7 @@ import pytest
 
 from harness.acls import Acl, acls, create_acls
 from harness.cluster import KafkaCluster, side_by_side
+from harness.connect.mm2 import CONNECTORS_ONE_REPLICA
 from harness.consume import consume
 from harness.containers.guide import Command, GuideShell, read_guide
 from harness.groups import commit_offsets
@@ -85,12 +86,9 @@ def test_the_page_leads_there_and_back_with_the_printed_rights(
         create_acls(cluster, [Acl("orders", f"User:{WRITER}", "WRITE")])
     settings = {"topics": "orders", "groups": "shop", **GROUPS_EVERY_SECOND}
     common = {
-        "replication.factor": ONE,
+        **CONNECTORS_ONE_REPLICA,
         "east.offset.storage.replication.factor": ONE,
         "east.offset.storage.partitions": "3",
-        "offset-syncs.topic.replication.factor": ONE,
-        "checkpoints.topic.replication.factor": ONE,
-        "heartbeats.topic.replication.factor": ONE,
         "refresh.topics.interval.seconds": ONE,
     }
     text = "clusters = east, west\n" + "".join(f"{key} = {value}\n" for key, value in common.items())

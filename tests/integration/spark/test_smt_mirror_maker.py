@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from harness.broker import to_properties
 from harness.cluster import KafkaCluster
-from harness.connect.mm2 import MirrorMaker2
+from harness.connect.mm2 import ONE_REPLICA, MirrorMaker2
 from harness.consume import consume_topics
 from harness.produce import NewRecord, produce
 from harness.topics import create_topic, topics
@@ -50,17 +51,10 @@ FILE = """
 {flow}.enabled = true
 {flow}.topics = {name}.*
 {flow}.groups = none
-replication.factor = 1
-checkpoints.topic.replication.factor = 1
-heartbeats.topic.replication.factor = 1
-offset-syncs.topic.replication.factor = 1
-offset.storage.replication.factor = 1
-config.storage.replication.factor = 1
-status.storage.replication.factor = 1
 emit.heartbeats.enabled = false
 emit.checkpoints.enabled = false
 sync.topic.acls.enabled = false
-"""
+""" + to_properties(ONE_REPLICA)
 
 
 def file_of(flow: str, name: str, here: KafkaCluster, there: KafkaCluster) -> str:
