@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from harness.wait import wait_for
-from twinlog.kafka.admin.cluster import ClusterAdmin
+from tests.connected_admins import connected_admins
 from twinlog.mirror.topics.changes import compare
 from twinlog.mirror.topics.remote_topics import TopicMirror
 from twinlog.mirror.topology.topology import topology_of
@@ -15,11 +15,7 @@ from twinlog.settings.flow import FlowSettings
 def mirror_topics(settings: FlowSettings) -> dict[TopicName, Refusal]:
     """Create the remote topics that are missing and let the others grow; returns what was refused, once a broker shows
     the rest."""
-    source = ClusterAdmin(settings.source, settings.source_admin.client)
-    target = ClusterAdmin(settings.target, settings.target_admin.client)
-    try:
-        source.connect()
-        target.connect()
+    with connected_admins(settings) as (source, target):
         mirror = TopicMirror(settings, source, target)
         changes = compare(topology_of(settings), source.topics(), target.topics())
         refused = {
@@ -36,6 +32,3 @@ def mirror_topics(settings: FlowSettings) -> dict[TopicName, Refusal]:
 
         wait_for(known, 60, "the target's broker has heard of them from its controller")
         return refused
-    finally:
-        source.close()
-        target.close()

@@ -25,11 +25,11 @@ from harness.groups import commit_offsets, group_offsets
 from harness.produce import NewRecord, numbered, produce
 from harness.topics import create_topic, offsets
 from harness.wait import wait_for
+from tests.connected_admins import connected_admin
 from tests.integration.connect_worker import ConnectWorker, connector, path_of
 from tests.integration.copying import TARGET, flow_settings
 from tests.integration.parity import MM2_VERSION
 from twinlog.cli.main import app
-from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.coordinator.membership import Membership
 
 DEADLINE_S = 180.0
@@ -116,12 +116,8 @@ class Stage:
 
     def is_empty(self) -> bool:
         """Whether the group of workers has no members; their own worker would not wait for that."""
-        admin = ClusterAdmin(TARGET, flow_settings(self.target, self.target).target_admin.client)
-        try:
-            admin.connect()
+        with connected_admin(TARGET, flow_settings(self.target, self.target).target_admin.client) as admin:
             return not admin.call(Membership(admin.client, self.workers, "").describe).members
-        finally:
-            admin.close()
 
     def last_heartbeat(self) -> int:
         found = map(decode_heartbeat, consume(self.target, "heartbeats"))

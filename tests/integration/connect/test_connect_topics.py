@@ -12,6 +12,7 @@ from harness.cluster import KafkaCluster
 from harness.produce import NewRecord, produce
 from harness.topics import create_topic
 from harness.topics import topics as all_topics
+from tests.connected_admins import connected_admin
 from tests.integration.copying import TARGET, flow_settings
 from twinlog.connect.storage import config_records, record_log
 from twinlog.connect.storage.cluster_state import ClusterState
@@ -31,12 +32,8 @@ TASKS = 2
 
 @pytest.fixture
 def here(target_cluster: KafkaCluster) -> Iterator[ClusterAdmin]:
-    admin = ClusterAdmin(TARGET, flow_settings(target_cluster, target_cluster).target_admin.client)
-    try:
-        admin.connect()
+    with connected_admin(TARGET, flow_settings(target_cluster, target_cluster).target_admin.client) as admin:
         yield admin
-    finally:
-        admin.close()
 
 
 def record(key: str, value: Any) -> NewRecord:

@@ -18,9 +18,9 @@ from harness.produce import NewRecord, numbered, produce
 from harness.topics import create_topic
 from harness.versions import ZooKeeperCluster
 from harness.wait import wait_for
+from tests.connected_admins import connected_admin
 from tests.integration.copying import CopyFlow, RunningCopier, flow_settings
 from twinlog.errors import GapError
-from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.worker.control.deciding import decide
 from twinlog.worker.control.model import PartitionSelector, TopicCommand, TopicVerb
@@ -182,12 +182,8 @@ def test_the_gap_that_would_be_accepted_begins_where_the_log_was_cut(torn: Torn,
     position = flow.stored(topic)
     assert position is not None
     assert position.next_source == COPIED
-    source = ClusterAdmin(settings.source, settings.source_admin.client)
-    try:
-        source.connect()
+    with connected_admin(settings.source, settings.source_admin.client) as source:
         logs = look(settings, source, command, [part], {part: position})
-    finally:
-        source.close()
     move = decide(command, part, position, logs[part])
     assert (move.changes, move.before, move.after, move.passed) == (True, COPIED, KEPT, 0)
     assert f"cut back to offset {KEPT}" in move.text

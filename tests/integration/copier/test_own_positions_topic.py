@@ -10,6 +10,7 @@ from confluent_kafka import Producer
 from harness.cluster import KafkaCluster
 from harness.topics import create_topic, topics
 from harness.wait import wait_for
+from tests.connected_admins import connected_admin
 from tests.integration.copying import SOURCE, TARGET, flow_settings
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.mirror.offsets.exact_map import CopiedRun, Translated
@@ -39,9 +40,7 @@ def test_what_it_lacks_comes_from_the_shared_one(
     store(shared, second, 20)
     store(own, second, 25)
     settings = replace(flow_settings(source, target), offset_storage_topic=own, earlier_positions_topic=shared)
-    admin = ClusterAdmin(TARGET, settings.target_admin.client)
-    try:
-        admin.connect()
+    with connected_admin(TARGET, settings.target_admin.client) as admin:
         positions = PositionStore(settings, admin)
         found = positions.read([first, second, third])
         assert {part: position.next_source for part, position in found.items()} == {first: 10, second: 25}
@@ -59,8 +58,6 @@ def test_what_it_lacks_comes_from_the_shared_one(
         assert {part: position.next_source for part, position in found.items()} == {second: 25, fourth: 40}
         missing = replace(settings, earlier_positions_topic=new_name("never"))
         assert set(PositionStore(missing, admin).read_all()) == {first, second, third}
-    finally:
-        admin.close()
 
 
 def test_positions_of_another_alias_are_known_where_names_are_kept(
@@ -76,9 +73,7 @@ def test_positions_of_another_alias_are_known_where_names_are_kept(
         producer.produce(topic, record.value, record.key, headers=list(record.headers))
     assert producer.flush(30) == 0
     settings = replace(flow_settings(source, target), offset_storage_topic=topic)
-    admin = ClusterAdmin(TARGET, settings.target_admin.client)
-    try:
-        admin.connect()
+    with connected_admin(TARGET, settings.target_admin.client) as admin:
         assert PositionStore(settings, admin).under_other_alias([first, second]) == {}
         kept = PositionStore(replace(settings, policy="identity"), admin)
         assert kept.under_other_alias([first, second]) == {first: ("", Position(10, 10))}
@@ -86,8 +81,6 @@ def test_positions_of_another_alias_are_known_where_names_are_kept(
         # The alias of a flow may be empty, too.
         empty = replace(settings, separator="", source_cluster_alias=Alias(""))
         assert set(PositionStore(empty, admin).read_all()) == {first, second}
-    finally:
-        admin.close()
 
 
 def test_who_stands_by_reads_along_and_goes_on_there(

@@ -19,6 +19,7 @@ from harness.consume import consume
 from harness.produce import numbered, produce
 from harness.topics import create_topic, offsets, topics
 from harness.wait import wait_for
+from tests.connected_admins import connected_admin
 from tests.integration.encrypted_site import HOST, KEY, REAUTH_MS, STORE, Lines, Site, encrypted_site
 from tests.integration.mirror_process import flow_properties
 from tests.integration.running import RunTwinlog
@@ -92,12 +93,8 @@ def fault(settings: ClientSettings) -> str:
 
 def listed(settings: ClientSettings) -> bool:
     """Whether a client can ask what topics there are."""
-    admin = ClusterAdmin(Alias("north"), settings)
-    try:
-        admin.connect(10)
+    with connected_admin(Alias("north"), settings, 10) as admin:
         return admin.topics() is not None
-    finally:
-        admin.close()
 
 
 def end(cluster: KafkaCluster, topic: str) -> int:
@@ -261,17 +258,13 @@ def test_a_port_without_tls(site: Site, client: Callable[[Lines], ClientSettings
 
 def test_tokens_of_our_own_making_end_and_are_replaced(site: Site, client: Callable[[Lines], ClientSettings]) -> None:
     settings = client(site.token('unsecuredLoginStringClaim_sub="mirror" unsecuredLoginLifetimeSeconds="2"'))
-    admin = ClusterAdmin(Alias("north"), settings)
-    try:
-        admin.connect(60)
+    with connected_admin(Alias("north"), settings, 60) as admin:
         first = token_of(admin)
         until = time.monotonic() + 2.5
         while time.monotonic() < until:
             assert admin.topics() is not None
             time.sleep(0.1)
         wait_for(lambda: token_of(admin) != first, 60, "another token serves")
-    finally:
-        admin.close()
 
 
 def token_of(admin: ClusterAdmin) -> str:

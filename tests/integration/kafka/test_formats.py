@@ -16,6 +16,7 @@ from harness.jvm.tools import CONSOLE_CONSUMER, run_tool
 from harness.produce import NewRecord, produce
 from harness.topics import create_topic, delete_records
 from harness.wait import wait_for
+from tests.connected_admins import connected_admin
 from twinlog import client
 from twinlog.client import CommittedOffset, MirrorClient
 from twinlog.errors import ClusterError
@@ -38,12 +39,8 @@ PATIENCE_S = 60.0
 
 @pytest.fixture
 def here(target_cluster: KafkaCluster) -> Iterator[ClusterAdmin]:
-    admin = ClusterAdmin("here", ClientSettings((target_cluster.bootstrap,)))
-    try:
-        admin.connect()
+    with connected_admin("here", ClientSettings((target_cluster.bootstrap,))) as admin:
         yield admin
-    finally:
-        admin.close()
 
 
 @pytest.fixture

@@ -16,9 +16,9 @@ from harness.cluster import PLAIN_LOGIN, KafkaCluster
 from harness.errors import HarnessError
 from harness.jvm.tools import TOPICS, run_tool
 from harness.wait import wait_for
+from tests.connected_admins import connected_admin
 from twinlog.config import load
 from twinlog.errors import RefusedError
-from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.net.connections import principal
 from twinlog.model.types import Alias
 from twinlog.settings.flow import ClientSettings
@@ -106,12 +106,8 @@ def client(tmp_path: Path) -> Client:
 
 def require_login(settings: ClientSettings) -> None:
     """Raise ClusterError where the cluster does not let this client in."""
-    admin = ClusterAdmin(Alias("a"), settings)
-    try:
-        admin.connect(30)
+    with connected_admin(Alias("a"), settings, 30) as admin:
         assert admin.topics() is not None
-    finally:
-        admin.close()
 
 
 def plain(cluster: KafkaCluster, password: str) -> tuple[str, ...]:

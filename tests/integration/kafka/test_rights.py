@@ -28,9 +28,9 @@ from harness.groups import Committed, commit_offsets, group_offsets
 from harness.produce import numbered, produce
 from harness.topics import add_partitions, create_topic, delete_topic, set_topic_config, topic_config, topics
 from harness.wait import wait_for
+from tests.connected_admins import connected_admins
 from tests.integration.copying import flow_settings
 from tests.integration.without_spark import FlowWithoutSpark
-from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.retry import RetryPolicy
 from twinlog.mirror.groups.safe_move import Obstacle
 from twinlog.mirror.topics.acls import AclSync
@@ -94,17 +94,8 @@ def grant(cluster: KafkaCluster, *wanted: Acl) -> None:
 def synced(clusters: Clusters, **settings: Any) -> Iterator[AclSync]:
     """The job that carries ACLs over, as a super user."""
     flow = flow_settings(*clusters, **settings)
-    source, target = (
-        ClusterAdmin(alias, admin.client)
-        for alias, admin in ((flow.source, flow.source_admin), (flow.target, flow.target_admin))
-    )
-    try:
-        source.connect()
-        target.connect()
+    with connected_admins(flow) as (source, target):
         yield AclSync(flow, source, target)
-    finally:
-        source.close()
-        target.close()
 
 
 def delete_acls(cluster: KafkaCluster, gone: Acl) -> None:

@@ -15,6 +15,7 @@ from confluent_kafka import Producer
 from harness.cluster import KafkaCluster
 from harness.produce import NewRecord, numbered, produce
 from harness.topics import create_topic, delete_records, delete_topic
+from tests.connected_admins import connected_admin
 from tests.integration.copying import SOURCE, TARGET, flow_settings
 from twinlog.errors import ClusterError
 from twinlog.kafka.admin.cluster import ClusterAdmin
@@ -35,12 +36,8 @@ from twinlog.model.types import Alias, GroupId, TopicName, TopicPartition
 
 @pytest.fixture
 def here(target_cluster: KafkaCluster) -> Iterator[ClusterAdmin]:
-    admin = ClusterAdmin(TARGET, flow_settings(target_cluster, target_cluster).target_admin.client)
-    try:
-        admin.connect()
+    with connected_admin(TARGET, flow_settings(target_cluster, target_cluster).target_admin.client) as admin:
         yield admin
-    finally:
-        admin.close()
 
 
 @pytest.fixture

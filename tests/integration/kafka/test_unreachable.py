@@ -14,6 +14,7 @@ from harness.certificates import Certified, authority
 from harness.cluster import KafkaCluster
 from harness.produce import numbered, produce
 from harness.topics import create_topic
+from tests.connected_admins import connected_admin
 from twinlog.errors import ClusterError, RefusedError
 from twinlog.kafka import metadata as versions
 from twinlog.kafka.admin.cluster import ClusterAdmin
@@ -164,12 +165,8 @@ def test_a_login_that_is_refused(source_cluster: KafkaCluster, password: str, me
 
 
 def test_one_broker_of_the_list_is_enough(source_cluster: KafkaCluster) -> None:
-    admin = ClusterAdmin(Alias("west"), ClientSettings((NOBODY, source_cluster.bootstrap)))
-    try:
-        admin.connect(10)
+    with connected_admin(Alias("west"), ClientSettings((NOBODY, source_cluster.bootstrap)), 10) as admin:
         assert admin.topics() is not None
-    finally:
-        admin.close()
 
 
 def test_brokers_that_are_too_old(source_cluster: KafkaCluster, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -181,13 +178,11 @@ def test_brokers_that_are_too_old(source_cluster: KafkaCluster, monkeypatch: pyt
 
 def test_an_advertised_host_that_nobody_knows_is_named(odd: tuple[OddlyAdvertised, Certified]) -> None:
     cluster, _ = odd
-    admin = ClusterAdmin(Alias("west"), ClientSettings((cluster.listener("AWAY"),)))
-    try:
-        admin.connect(10)
-        with pytest.raises(ClusterError, match=r"nowhere\.invalid:9092: the host name is not known") as raised:
-            admin.topics()
-    finally:
-        admin.close()
+    with (
+        connected_admin(Alias("west"), ClientSettings((cluster.listener("AWAY"),)), 10) as admin,
+        pytest.raises(ClusterError, match=r"nowhere\.invalid:9092: the host name is not known") as raised,
+    ):
+        admin.topics()
     assert raised.value.retriable
 
 
@@ -200,11 +195,7 @@ def test_an_advertised_name_with_a_final_dot_has_the_certificate_of_that_name(
     monkeypatch.setattr(socket, "getaddrinfo", lambda host, *args: resolve(host.rstrip("."), *args))
     tls = TlsSettings(root.pem)
     settings = ClientSettings((cluster.listener("DOT", "localhost"),), security_protocol="SSL", tls=tls)
-    admin = ClusterAdmin(Alias("west"), settings)
-    try:
-        admin.connect(10)
+    with connected_admin(Alias("west"), settings, 10) as admin:
         topic = create_topic(cluster, "dotted")
         produce(cluster, topic, numbered(3))
         assert admin.offsets([TopicPartition(TopicName(topic), 0)], latest=True) == {(topic, 0): 3}
-    finally:
-        admin.close()

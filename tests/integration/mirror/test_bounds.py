@@ -12,6 +12,7 @@ import pytest
 from harness.cluster import KafkaCluster
 from harness.topics import create_topic, topic_config
 from harness.wait import wait_for
+from tests.connected_admins import connected_admins
 from tests.integration.copying import flow_settings
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.protocol.error_codes import Code
@@ -34,17 +35,8 @@ def settings(clusters: tuple[KafkaCluster, KafkaCluster], new_name: Callable[[st
 
 @pytest.fixture
 def admins(settings: FlowSettings) -> Iterator[tuple[ClusterAdmin, ClusterAdmin]]:
-    both = (
-        ClusterAdmin(settings.source, settings.source_admin.client),
-        ClusterAdmin(settings.target, settings.target_admin.client),
-    )
-    try:
-        for admin in both:
-            admin.connect()
+    with connected_admins(settings) as both:
         yield both
-    finally:
-        for admin in both:
-            admin.close()
 
 
 def keep(keeper: TopicBounds, caplog: pytest.LogCaptureFixture, lines: int) -> None:

@@ -15,6 +15,7 @@ from harness.groups import Committed, commit_offsets, group_offsets
 from harness.produce import numbered, produce
 from harness.topics import create_topic
 from harness.wait import wait_for
+from tests.connected_admins import connected_admin
 from tests.integration.consuming import PROTOCOLS, Member, Protocol
 from twinlog.errors import ClusterError
 from twinlog.kafka.admin.cluster import ClusterAdmin
@@ -33,12 +34,8 @@ UNKNOWN_TOPIC, UNKNOWN_MEMBER = 3, 25
 
 @pytest.fixture
 def admin(source_cluster: KafkaCluster) -> Iterator[ClusterAdmin]:
-    admin = ClusterAdmin("east", ClientSettings((source_cluster.bootstrap,)))
-    try:
-        admin.connect()
+    with connected_admin("east", ClientSettings((source_cluster.bootstrap,))) as admin:
         yield admin
-    finally:
-        admin.close()
 
 
 @pytest.fixture

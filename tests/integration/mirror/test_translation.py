@@ -6,7 +6,6 @@ import logging
 import random
 import time
 from collections.abc import Callable, Iterable
-from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -18,10 +17,10 @@ from harness.jvm.tools import CONSOLE_CONSUMER, run_tool
 from harness.produce import NewRecord, numbered, produce
 from harness.topics import create_topic, delete_records, offsets
 from harness.wait import wait_for
+from tests.connected_admins import connected_admins
 from tests.integration.copier.batches.test_copy_compacted import CLEANED, wait_until_cleaned, write_segments
 from tests.integration.copier.test_positions import mm2_position, store
 from tests.integration.copying import SOURCE, TARGET, CopyFlow, flow_settings
-from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.mirror.offsets.segments import segments_topic
 from twinlog.mirror.offsets.sync_store import UNTRANSLATABLE, MirrorTranslation
 from twinlog.mirror.offsets.syncs import OffsetSync, decode_offset_sync
@@ -313,14 +312,7 @@ def test_groups_before_records_that_the_source_deleted_stay_exact_after_a_restar
     def places() -> list[Translation[TargetOffset] | None]:
         """By a driver that starts now."""
         settings = flow_settings(copy_flow.source, copy_flow.target)
-        with ExitStack() as stack:
-            source, target = (
-                ClusterAdmin(alias, admin.client)
-                for alias, admin in ((SOURCE, settings.source_admin), (TARGET, settings.target_admin))
-            )
-            for admin in (source, target):
-                stack.callback(admin.close)
-                admin.connect()
+        with connected_admins(settings) as (source, target):
             translator = Translator(settings, source, target)
             translator.refresh()
             return [translator.to_target(part(topic_name), offset) for offset, _ in copies]

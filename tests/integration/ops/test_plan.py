@@ -28,6 +28,7 @@ from harness.topics import (
     topics,
 )
 from harness.wait import wait_for
+from tests.connected_admins import connected_admin
 from tests.integration.mirror_process import flow_properties
 from tests.integration.running import sasl_properties
 from tests.integration.without_spark import FlowWithoutSpark
@@ -90,12 +91,8 @@ def connected(cluster: KafkaCluster, user: str | None = None) -> Iterator[Cluste
             sasl_username=user,
             sasl_password=USERS[user],
         )
-    admin = ClusterAdmin(cluster.name, settings)
-    try:
-        admin.connect(60)
+    with connected_admin(cluster.name, settings, 60) as admin:
         yield admin
-    finally:
-        admin.close()
 
 
 def content(cluster: KafkaCluster) -> dict[str, Any]:

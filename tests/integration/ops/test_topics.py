@@ -22,12 +22,12 @@ from harness.consume import consume
 from harness.produce import NewRecord, numbered, produce
 from harness.topics import create_topic, delete_records, topics
 from harness.wait import wait_for
+from tests.connected_admins import connected_admin
 from tests.integration.connect_worker import ConnectWorker, connector, path_of
 from tests.integration.mirror_process import MirrorProcess, flow_properties
 from tests.integration.without_spark import FlowWithoutSpark
 from twinlog.cli.main import app
 from twinlog.config import load
-from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.mirror.offsets.map_store import MapStore
 from twinlog.mirror.offsets.position_store import PositionStore
 from twinlog.model.types import SourceOffset, TopicName, TopicPartition
@@ -85,12 +85,8 @@ class Scene:
     @contextmanager
     def journal(self, settings: FlowSettings) -> Iterator[ControlJournal]:
         """What is asked of the flow."""
-        admin = ClusterAdmin(settings.target, settings.target_admin.client)
-        try:
-            admin.connect()
+        with connected_admin(settings.target, settings.target_admin.client) as admin:
             yield ControlJournal(settings, admin)
-        finally:
-            admin.close()
 
     def topics(self, verb: str, *words: str) -> tuple[int, dict[str, Any]]:
         """Call a command of `twinlog topics`; its exit code, and what it prints as JSON."""
@@ -324,14 +320,10 @@ def test_groups_are_led_to_the_records_that_were_copied_again_and_none_is_skippe
         scene.topics("restart-from", topic, "--offset", "40", "--yes")
         copies = scene.wait_for_copies(topic, 160)
     assert copies == [*range(100), *range(40, 100)]
-    admin = ClusterAdmin(settings.target, settings.target_admin.client)
-    try:
-        admin.connect()
+    with connected_admin(settings.target, settings.target_admin.client) as admin:
         store = MapStore(settings, admin, PositionStore(settings, admin))
         store.read()
         known = store.maps.map(TopicPartition(TopicName(topic), 0))
-    finally:
-        admin.close()
     assert known is not None
     led = [known.to_target(SourceOffset(offset)) for offset in range(101)]
     # The markers of transactions have no number: this flow has none.

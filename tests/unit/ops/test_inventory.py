@@ -10,6 +10,7 @@ import pytest
 from harness.virtual.cluster import VirtualCluster
 from harness.virtual.loop import VirtualLoop, virtual_loop
 from harness.virtual.requests import DESCRIBE_CONFIGS, LIST_OFFSETS, METADATA
+from tests.connected_admins import connected_admin
 from twinlog.errors import ClusterError, RefusedError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.protocol.error_codes import Code
@@ -43,9 +44,7 @@ def test_many_topics_take_few_requests() -> None:
         cluster = VirtualCluster(loop, "east", brokers=2)
         for number in range(count):
             cluster.create(f"t{number}", 2)
-        admin = ClusterAdmin("east", ClientSettings(cluster.bootstrap), VirtualLoop(loop.world))
-        try:
-            admin.connect()
+        with connected_admin("east", ClientSettings(cluster.bootstrap), loop=VirtualLoop(loop.world)) as admin:
             cluster.asked.clear()
             steps: list[tuple[str, int, int]] = []
             found = read_inventory(
@@ -54,8 +53,6 @@ def test_many_topics_take_few_requests() -> None:
                 wanted=lambda name: name != "t0",
                 progress=lambda *step: steps.append(step),
             )
-        finally:
-            admin.close()
     assert (len(found.topics), len(found.configs), len(found.logs)) == (count, count - 1, 2 * (count - 1))
     assert set(found.logs.values()) == {LogOffsets(0, 0)}
     assert found.brokers == (1, 2)
@@ -92,13 +89,9 @@ def moving() -> Iterator[tuple[VirtualCluster, ClusterAdmin]]:
     with virtual_loop(1) as loop:
         cluster = VirtualCluster(loop, "east")
         cluster.create("t", len(PARTS))
-        admin = ClusterAdmin("east", ClientSettings(cluster.bootstrap), VirtualLoop(loop.world))
-        try:
-            admin.connect()
+        with connected_admin("east", ClientSettings(cluster.bootstrap), loop=VirtualLoop(loop.world)) as admin:
             cluster.codes(LIST_OFFSETS, "t", Code.NOT_LEADER_OR_FOLLOWER, Code.FENCED_LEADER_EPOCH)
             yield cluster, admin
-        finally:
-            admin.close()
 
 
 def test_a_partition_whose_leader_just_moves_is_asked_for_again(moving: tuple[VirtualCluster, ClusterAdmin]) -> None:
@@ -153,12 +146,8 @@ def test_acls_of_fences_are_passing(monkeypatch: pytest.MonkeyPatch, noted: str 
                 ascii_json(["fence", "west->east", "t"]),
                 ascii_json({"acls": fence}),
             )
-        admin = ClusterAdmin("east", ClientSettings(cluster.bootstrap), VirtualLoop(loop.world))
-        try:
-            admin.connect()
+        with connected_admin("east", ClientSettings(cluster.bootstrap), loop=VirtualLoop(loop.world)) as admin:
             found = read_inventory(admin, Content.ACLS)
-        finally:
-            admin.close()
     assert found.acls == [DENY, read]
     assert found.lasting_acls == ([read] if noted else [DENY, read])
     assert found.unread == ()
@@ -175,12 +164,8 @@ def test_a_hidden_note_of_a_fence_is_named(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(inventory, "fences_on", hide)
     with virtual_loop(1) as loop:
         cluster = VirtualCluster(loop, "east")
-        admin = ClusterAdmin("east", ClientSettings(cluster.bootstrap), VirtualLoop(loop.world))
-        try:
-            admin.connect()
+        with connected_admin("east", ClientSettings(cluster.bootstrap), loop=VirtualLoop(loop.world)) as admin:
             found = read_inventory(admin, Content.ACLS)
-        finally:
-            admin.close()
     assert found.lasting_acls == [DENY]
     assert found.unread_of(Content.ACLS) == (
         "TW-RIGHT-02: User:x lacks READ on the journal; a fence counts as a lasting ACL",

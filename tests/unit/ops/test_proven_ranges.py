@@ -10,6 +10,7 @@ import pytest
 
 from harness.virtual.cluster import VirtualCluster
 from harness.virtual.loop import VirtualLoop, virtual_loop
+from tests.connected_admins import connected_admin
 from tests.unit.worker.topics.test_topic_conflicts import flow
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.producer.proof import EMPTY_CHAIN
@@ -189,9 +190,5 @@ def test_reports_of_a_slow_clock_are_read_nevertheless(cluster: Target) -> None:
 def test_a_missing_topic_has_no_proofs() -> None:
     with virtual_loop(1) as loop:
         target = VirtualCluster(loop, "w")
-        admin = ClusterAdmin("w", ClientSettings(target.bootstrap), VirtualLoop(loop.world))
-        try:
-            admin.connect(5.0)
+        with connected_admin("w", ClientSettings(target.bootstrap), loop=VirtualLoop(loop.world)) as admin:
             assert ProvenRangesReader(SETTINGS, admin).read_proven([P0]) == {}
-        finally:
-            admin.close()

@@ -9,6 +9,7 @@ import pytest
 
 from harness.virtual.cluster import VirtualCluster
 from harness.virtual.loop import VirtualLoop, virtual_loop
+from tests.connected_admins import connected_admin
 from twinlog.errors import ClusterError, RefusedError
 from twinlog.kafka.admin.cluster import LEADERS_S, ClusterAdmin
 from twinlog.kafka.protocol.error_codes import Code
@@ -144,9 +145,7 @@ def test_many_topics_may_take_long_as_long_as_one_after_the_other_gets_a_leader(
                 if loop.clock.monotonic() - began >= number * pause_s:
                     cluster.topics.parts[name, 0].leader = 1
 
-        admin = ClusterAdmin("south", ClientSettings(cluster.bootstrap), VirtualLoop(loop.world))
-        try:
-            admin.connect()
+        with connected_admin("south", ClientSettings(cluster.bootstrap), loop=VirtualLoop(loop.world)) as admin:
             cluster.carried_out = busy
             if pause_s < LEADERS_S:
                 assert admin.create_topics([topic(name) for name in names]) == {}
@@ -154,8 +153,6 @@ def test_many_topics_may_take_long_as_long_as_one_after_the_other_gets_a_leader(
             else:
                 with pytest.raises(ClusterError, match="topics without a leader: t1, t2, t3"):
                     admin.create_topics([topic(name) for name in names])
-        finally:
-            admin.close()
 
 
 @pytest.mark.parametrize(("name", "error"), [("secret", RefusedError), ("throttled", ClusterError)])
