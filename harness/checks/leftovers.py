@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from confluent_kafka.admin import ConfigResource, ConfigSource, ResourceType
 
@@ -23,9 +23,21 @@ from harness.checks.internal_records import (
 from harness.cluster import KafkaCluster
 from harness.consume import Record, consume_topics
 from harness.groups import Offsets, group_offsets
-from harness.topics import DEADLINE_S, topics
+from harness.topics import DEADLINE_S, offsets, topic_config, topics
 
 T = TypeVar("T")
+
+
+def cluster_content(cluster: KafkaCluster) -> dict[str, Any]:
+    """Topics, settings, log ends, ACLs and group offsets of a cluster, to compare before and after a command."""
+    there = topics(cluster)
+    return {
+        "topics": there,
+        "configs": {name: topic_config(cluster, name) for name in there},
+        "ends": {(name, part): offsets(cluster, name, part) for name in there for part in range(there[name])},
+        "acls": acls(cluster),
+        "groups": group_offsets(cluster),
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +76,9 @@ class Leftovers:
                 yield f"topic {name}: {key}", value
         for acl in self.acls:
             yield f"acl {acl}", "there"
-        for group, offsets in self.groups.items():
-            for (name, partition), committed in offsets.items():
-                yield f"group {group}: {name}-{partition}", f"{committed.offset} {committed.metadata!r}"
+        for group, committed in self.groups.items():
+            for (name, partition), place in committed.items():
+                yield f"group {group}: {name}-{partition}", f"{place.offset} {place.metadata!r}"
         for name, beats in self.heartbeats.items():
             for beat in beats:
                 stamp = "the record's" if beat.timestamp_ms == beat.stamped_ms else "another than the record's"

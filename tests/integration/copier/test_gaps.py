@@ -41,6 +41,17 @@ def require_going_on(running: RunningCopier, *words: str) -> None:
     assert running.heard.failures == []
 
 
+def crash_after_80_copies(flow: CopyFlow, topic: str) -> None:
+    """Copy 80 records of a new topic; the copier crashes with a stored position of 20."""
+    flow.create(topic)
+    produce(flow.source, topic, numbered(20))
+    flow.copy(topic)
+    running = flow.start(topic, position_interval_ms=600_000)
+    produce(flow.source, topic, numbered(60, start=20))
+    running.wait_for_position(topic, 80)
+    running.crash()
+
+
 # Retention overtook the flow.
 
 
@@ -89,13 +100,7 @@ def test_retention_overtakes_a_running_flow(copy_flow: CopyFlow, topic_name: str
 
 def test_what_arrived_before_a_crash_is_no_gap(copy_flow: CopyFlow, topic_name: str) -> None:
     """Retention overtook the stored position, but not what the remote log holds after it."""
-    copy_flow.create(topic_name)
-    produce(copy_flow.source, topic_name, numbered(20))
-    copy_flow.copy(topic_name)
-    running = copy_flow.start(topic_name, position_interval_ms=600_000)
-    produce(copy_flow.source, topic_name, numbered(60, start=20))
-    running.wait_for_position(topic_name, 80)
-    running.crash()
+    crash_after_80_copies(copy_flow, topic_name)
     stored = copy_flow.stored(topic_name)
     assert stored is not None
     assert stored.next_source == 20
@@ -108,13 +113,7 @@ def test_what_arrived_before_a_crash_is_no_gap(copy_flow: CopyFlow, topic_name: 
 
 
 def test_a_gap_after_records_from_before_a_crash_is_reported_exactly(copy_flow: CopyFlow, topic_name: str) -> None:
-    copy_flow.create(topic_name)
-    produce(copy_flow.source, topic_name, numbered(20))
-    copy_flow.copy(topic_name)
-    running = copy_flow.start(topic_name, position_interval_ms=600_000)
-    produce(copy_flow.source, topic_name, numbered(60, start=20))
-    running.wait_for_position(topic_name, 80)
-    running.crash()
+    crash_after_80_copies(copy_flow, topic_name)
     produce(copy_flow.source, topic_name, numbered(20, start=80))
     delete_records(copy_flow.source, topic_name, 90)
 

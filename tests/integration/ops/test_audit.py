@@ -16,15 +16,16 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from harness.acls import Acl, acls, create_acls
+from harness.acls import Acl, create_acls
 from harness.checks.internal_records import PositionRecord, decode_position
+from harness.checks.leftovers import cluster_content
 from harness.checks.requests import requests
 from harness.cluster import KafkaCluster, side_by_side
 from harness.connect.mm2 import EVERY_SECOND, ONE_REPLICA, MirrorMaker2
 from harness.consume import consume
 from harness.groups import commit_offsets, group_offsets
 from harness.produce import NewRecord, numbered, produce
-from harness.topics import create_topic, delete_records, offsets, set_topic_config, topic_config, topics
+from harness.topics import create_topic, delete_records, offsets, set_topic_config, topics
 from harness.wait import wait_for
 from twinlog.cli.main import app
 
@@ -109,18 +110,6 @@ def move_position(target: KafkaCluster, place: tuple[str, int], last_copied: int
     partition, position = stored(target)[place]
     value = json.dumps({"offset": last_copied}, separators=(",", ":")).encode()
     produce(target, POSITIONS, [NewRecord(value, position.key.encode())], partition=partition)
-
-
-def content(cluster: KafkaCluster) -> dict[str, Any]:
-    """All that a cluster holds, by another client than twinlog's own."""
-    there = topics(cluster)
-    return {
-        "topics": there,
-        "configs": {name: topic_config(cluster, name) for name in there},
-        "ends": {(name, part): offsets(cluster, name, part) for name in there for part in range(there[name])},
-        "acls": acls(cluster),
-        "groups": group_offsets(cluster),
-    }
 
 
 @pytest.fixture(scope="module")
@@ -327,12 +316,12 @@ def test_the_report_begins_with_counts_and_a_verdict(staged: Staged) -> None:
 
 def test_nothing_is_written_by_an_audit(staged: Staged) -> None:
     clusters = (staged.source, staged.target)
-    before = [content(cluster) for cluster in clusters]
+    before = [cluster_content(cluster) for cluster in clusters]
     counted = [requests(cluster) for cluster in clusters]
     done = CliRunner().invoke(app, ["audit", str(staged.file), "-o", "json"])
     assert done.exit_code == 1, done.output
     kinds = [set(requests(cluster) - count) for cluster, count in zip(clusters, counted, strict=True)]
-    assert [content(cluster) for cluster in clusters] == before
+    assert [cluster_content(cluster) for cluster in clusters] == before
     for found in kinds:
         assert {"Metadata", "DescribeConfigs"} <= found, "the requests are counted"
         assert found - AMONG_BROKERS <= READING, found

@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 from harness.acls import Acl as BrokerAcl
 from harness.acls import acls, create_acls
+from harness.checks.leftovers import cluster_content
 from harness.cluster import USERS, KafkaCluster, side_by_side
 from harness.groups import commit_offsets, group_offsets
 from harness.produce import numbered, produce
@@ -95,18 +96,6 @@ def connected(cluster: KafkaCluster, user: str | None = None) -> Iterator[Cluste
         yield admin
 
 
-def content(cluster: KafkaCluster) -> dict[str, Any]:
-    """All that a cluster holds, by another client than twinlog's own."""
-    there = topics(cluster)
-    return {
-        "topics": there,
-        "configs": {name: topic_config(cluster, name) for name in there},
-        "ends": {(name, part): offsets(cluster, name, part) for name in there for part in range(there[name])},
-        "acls": acls(cluster),
-        "groups": group_offsets(cluster),
-    }
-
-
 def write(path: Path, clusters: Clusters, user: str | None = None, **settings: str) -> Path:
     """A file with a flow north->south; keys with `_` in place of dots."""
     flow = {
@@ -156,11 +145,11 @@ def test_a_run_does_what_the_plan_says_and_then_nothing_is_left(
         tmp_path / "mm2.properties", guarded, topics=f"{fresh},{grown},{excluded}", topics_exclude="left-out.*"
     )
 
-    before = [content(cluster) for cluster in guarded]
+    before = [cluster_content(cluster) for cluster in guarded]
     planned = plan(file, 0, "--rate", "1kB/s")
     text = CliRunner().invoke(app, ["plan", str(file)])
     assert text.exit_code == 0
-    assert [content(cluster) for cluster in guarded] == before, "a plan changes nothing"
+    assert [cluster_content(cluster) for cluster in guarded] == before, "a plan changes nothing"
 
     assert (planned["problems"], planned["done"]) == ([], False)
     create = named(planned["create"], "topic")
@@ -198,7 +187,7 @@ def test_a_run_does_what_the_plan_says_and_then_nothing_is_left(
         wait_for(
             lambda: topic_config(target, f"north.{grown}").get("segment.ms") == "70000", 60, "the settings are in step"
         )
-    after = content(target)
+    after = cluster_content(target)
     new = set(after["topics"]) - set(before[1]["topics"])
     here = set(topics(source)) - set(before[0]["topics"])
     assert new == {name for name, one in create.items() if one["cluster"] == "south"}
@@ -281,9 +270,9 @@ def test_what_a_run_would_fail_at_is_said_before(
         config_properties_exclude=excluded,
         replication_factor="3",
     )
-    before = [content(cluster) for cluster in guarded]
+    before = [cluster_content(cluster) for cluster in guarded]
     planned = plan(file, 1)
-    assert [content(cluster) for cluster in guarded] == before
+    assert [cluster_content(cluster) for cluster in guarded] == before
     found = {(problem["kind"], problem["text"]) for problem in planned["problems"]}
     assert {kind for kind, _ in found} == {"clash", "record-limit", "replication-factor", "refused"}
 
@@ -347,9 +336,9 @@ def test_a_login_that_may_only_read_learns_which_rights_a_run_needs(
     create_acls(source, [BrokerAcl(topic, "User:ann", "READ")])
     file = write(tmp_path / "mm2.properties", guarded, "connect", topics=f"{topic},{there}")
 
-    before = [content(cluster) for cluster in guarded]
+    before = [cluster_content(cluster) for cluster in guarded]
     planned = plan(file, 1)
-    assert [content(cluster) for cluster in guarded] == before
+    assert [cluster_content(cluster) for cluster in guarded] == before
     assert {problem["kind"] for problem in planned["problems"]} == {"permission"}
     lacks = [problem["text"] for problem in planned["problems"]]
     for cluster, right in (

@@ -227,9 +227,8 @@ def test_skip_to_a_time_passes_over_what_is_older(scene: Scene, new_name: Callab
     assert scene.copies(topic) == [*range(61, 100), *range(61, 100)]
 
 
-def test_a_gap_is_accepted_before_the_flow_starts_again(
-    scene: Scene, new_name: Callable[[str], str], caplog: pytest.LogCaptureFixture
-) -> None:
+def topic_with_gap(scene: Scene, new_name: Callable[[str], str]) -> str:
+    """A topic of two partitions: 50 records of each are copied, and records 50 to 69 of the first are deleted."""
     topic = create_topic(scene.source, new_name("t"), 2)
     for number in range(2):
         produce(scene.source, topic, numbered(50), partition=number)
@@ -239,6 +238,13 @@ def test_a_gap_is_accepted_before_the_flow_starts_again(
     for number in range(2):
         produce(scene.source, topic, numbered(50, start=50), partition=number)
     delete_records(scene.source, topic, 70)
+    return topic
+
+
+def test_a_gap_is_accepted_before_the_flow_starts_again(
+    scene: Scene, new_name: Callable[[str], str], caplog: pytest.LogCaptureFixture
+) -> None:
+    topic = topic_with_gap(scene, new_name)
     code, answer = scene.topics("accept-gap", topic, "--yes")
     assert (code, answer["result"]) == (DONE, "requested")
     with scene.running():
@@ -253,15 +259,7 @@ def test_a_gap_is_accepted_before_the_flow_starts_again(
 
 
 def test_a_held_gap_is_accepted_while_the_flow_runs(scene: Scene, new_name: Callable[[str], str]) -> None:
-    topic = create_topic(scene.source, new_name("t"), 2)
-    for number in range(2):
-        produce(scene.source, topic, numbered(50), partition=number)
-    scene.write({"topics": topic})
-    with scene.running():
-        scene.wait_for_copies(topic, 100)
-    for number in range(2):
-        produce(scene.source, topic, numbered(50, start=50), partition=number)
-    delete_records(scene.source, topic, 70)
+    topic = topic_with_gap(scene, new_name)
     with scene.running() as flow:
         wait_for(lambda: [one.partition for one in flow.runner.held.all()] == [0], 60, "the gap holds its partition")
         scene.wait_for_copies(topic, 150)

@@ -25,12 +25,13 @@ from harness.topics import create_topic, offsets, topics
 from harness.wait import wait_for
 from tests.integration.arriving import LoadedFlow, require_true_copies, wait_until_copied
 from tests.integration.connect_worker import ConnectWorker, connector
-from tests.integration.mirror_process import flow_properties
+from tests.integration.mirror_process import MirrorProcess, flow_properties
 from tests.integration.running import RunTwinlog
 from twinlog.spark.session import SparkEngine
 
 PARTITIONS = 4
 RATE = 300
+LEASE = re.compile(rf"left->right: lease \d+: {PARTITIONS} partitions in (\d+) tasks?$", re.MULTILINE)
 
 
 @pytest.fixture(scope="module")
@@ -38,6 +39,27 @@ def spark() -> Iterator[SparkCluster]:
     """For all tests of this module; each says how many workers it needs."""
     with SparkCluster() as cluster:
         yield cluster
+
+
+@pytest.fixture
+def flow(clusters: tuple[KafkaCluster, KafkaCluster], new_name: Callable[[str], str]) -> LoadedFlow:
+    """The flow left->right of a new topic; its load has not begun."""
+    left, right = clusters
+    topic = create_topic(left, new_name("t"), PARTITIONS)
+    return LoadedFlow(left, right, f"left.{topic}", Load(left, topic, PARTITIONS, rate=RATE, tick_s=SLOW_TICK_S))
+
+
+def file_of(flow: LoadedFlow, tasks: int = 1) -> str:
+    settings = {"topics": flow.load.topic, "tasks.max": str(tasks)}
+    return flow_properties("left->right", flow.source, flow.target, settings)
+
+
+def require_good_end(process: MirrorProcess, flow: LoadedFlow) -> None:
+    """Wait until all records are copied, end the process, and judge the copies and the log."""
+    wait_until_copied(process, [flow])
+    assert process.terminate() == 0
+    require_true_copies([flow])
+    assert "Traceback" not in process.log
 
 
 @pytest.mark.scenario
@@ -113,27 +135,18 @@ def test_two_processes_on_one_slot_do_not_lock_each_other_out(
 
 @pytest.mark.scenario
 def test_executors_and_workers_die(
-    clusters: tuple[KafkaCluster, KafkaCluster],
+    flow: LoadedFlow,
     run_twinlog: RunTwinlog,
-    new_name: Callable[[str], str],
     chance: random.Random,
     spark: SparkCluster,
 ) -> None:
     """Two tasks, for which fewer and fewer slots are left."""
-    left, right = clusters
-    topic = create_topic(left, new_name("t"), PARTITIONS)
-    flow = LoadedFlow(left, right, f"left.{topic}", Load(left, topic, PARTITIONS, rate=RATE, tick_s=SLOW_TICK_S))
     spark.have(2)
-    process = run_twinlog(
-        "left, right",
-        flow_properties("left->right", left, right, {"topics": topic, "tasks.max": "2"}),
-        *spark.options,
-    )
-    lease = re.compile(rf"left->right: lease \d+: {PARTITIONS} partitions in (\d+) tasks?$", re.MULTILINE)
+    process = run_twinlog("left, right", file_of(flow, tasks=2), *spark.options)
 
     def has_tasks(count: int) -> None:
         """Its newest lease has so many, and the flow goes on."""
-        wait_for(lambda: lease.findall(process.log)[-1:] == [str(count)], 200, f"a lease in {count} tasks")
+        wait_for(lambda: LEASE.findall(process.log)[-1:] == [str(count)], 200, f"a lease in {count} tasks")
         wait_until_copied(process, [flow], RATE)
 
     def kill_worker() -> None:
@@ -154,25 +167,18 @@ def test_executors_and_workers_die(
         has_tasks(2)
         kill_worker()
         has_tasks(1)
-    wait_until_copied(process, [flow])
-    assert process.terminate() == 0
-    require_true_copies([flow])
-    assert "Traceback" not in process.log
+    require_good_end(process, flow)
 
 
 @pytest.mark.scenario
 def test_the_drivers_jvm_dies(
-    clusters: tuple[KafkaCluster, KafkaCluster],
+    flow: LoadedFlow,
     run_twinlog: RunTwinlog,
-    new_name: Callable[[str], str],
     spark: SparkCluster,
 ) -> None:
     """Its application is gone for the master, and comes back as another one."""
-    left, right = clusters
-    topic = create_topic(left, new_name("t"), PARTITIONS)
-    flow = LoadedFlow(left, right, f"left.{topic}", Load(left, topic, PARTITIONS, rate=RATE, tick_s=SLOW_TICK_S))
     spark.have(1)
-    process = run_twinlog("left, right", flow_properties("left->right", left, right, {"topics": topic}), *spark.options)
+    process = run_twinlog("left, right", file_of(flow), *spark.options)
     with flow.load:
         process.wait_for_line("left->right: Spark's tasks copy now", 200)
         wait_until_copied(process, [flow], RATE)
@@ -181,31 +187,22 @@ def test_the_drivers_jvm_dies(
         process.wait_for_line("left->right: the bridge copies until Spark has a task for the flow", 200, times=2)
         wait_until_copied(process, [flow], RATE)
         process.wait_for_line("left->right: Spark's tasks copy now", 200, times=2)
-    wait_until_copied(process, [flow])
-    assert process.terminate() == 0
-    require_true_copies([flow])
-    assert "Traceback" not in process.log
+    require_good_end(process, flow)
 
 
 @pytest.mark.scenario
 def test_a_worker_that_is_decommissioned_is_drained_before_its_executor_goes(
-    clusters: tuple[KafkaCluster, KafkaCluster],
+    flow: LoadedFlow,
     run_twinlog: RunTwinlog,
-    new_name: Callable[[str], str],
     spark: SparkCluster,
 ) -> None:
-    left, right = clusters
-    topic = create_topic(left, new_name("t"), PARTITIONS)
-    flow = LoadedFlow(left, right, f"left.{topic}", Load(left, topic, PARTITIONS, rate=RATE, tick_s=SLOW_TICK_S))
     spark.have(2)
     leaving, other = spark.workers
-    file = flow_properties("left->right", left, right, {"topics": topic, "tasks.max": "2"})
-    process = run_twinlog("left, right", file, *spark.options)
+    process = run_twinlog("left, right", file_of(flow, tasks=2), *spark.options)
     with flow.load:
         wait_for(lambda: leaving.executors and other.executors, 200, "both have an executor")
         process.wait_for_line("left->right: Spark's tasks copy now", 200)
-        lease = re.compile(rf"left->right: lease \d+: {PARTITIONS} partitions in (\d+) tasks?$", re.MULTILINE)
-        wait_for(lambda: lease.findall(process.log)[-1:] == ["2"], 200, "both copy")
+        wait_for(lambda: LEASE.findall(process.log)[-1:] == ["2"], 200, "both copy")
         wait_until_copied(process, [flow], RATE)
         leaving.decommission()
         process.wait_for_line(r"left->right: \d+ partitions move: Spark decommissions their executors", 200)
@@ -217,11 +214,8 @@ def test_a_worker_that_is_decommissioned_is_drained_before_its_executor_goes(
         spark.have(2)
         wait_for(lambda: all(worker.executors for worker in spark.workers), 200, "another worker copies, too")
         wait_until_copied(process, [flow], RATE)
-    wait_until_copied(process, [flow])
-    assert process.terminate() == 0
-    require_true_copies([flow])
+    require_good_end(process, flow)
     assert "is gone, other copiers take over" not in process.log, "no copier was cut off with its executor"
-    assert "Traceback" not in process.log
 
 
 @pytest.mark.scenario

@@ -15,9 +15,5 @@ from tests.integration.ui.scene import Scene
 def scene(
     clusters: tuple[KafkaCluster, KafkaCluster], tmp_path: Path, new_name: Callable[[str], str]
 ) -> Iterator[Scene]:
-    found = Scene(clusters, tmp_path, new_name)
-    try:
-        found.start()
+    with Scene(clusters, tmp_path, new_name) as found:
         yield found
-    finally:
-        found.close()

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
+from abc import abstractmethod
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from harness.child import Child
+from harness.child import Child, Started
 from harness.cluster import KafkaCluster
 from harness.groups import commit_offsets
 from harness.ports import claim_port, release_port
@@ -20,7 +21,33 @@ from tests.integration.ui.visitor import Visitor
 START_S = 180.0
 
 
-class Scene:
+class ShownRun(Started):
+    """A process that runs flows, and a console beside it."""
+
+    def __init__(self, home: Path, clusters: str, lines: str) -> None:
+        self.run = MirrorProcess(home, clusters, lines)
+        self.port = claim_port()
+        command = [sys.executable, "-m", "twinlog", "console", str(self.run.file), "--output-dir", str(home)]
+        self.console = Child("console", [*command, "--listen", f"127.0.0.1:{self.port}"], home / "console.log")
+        self.visitor = Visitor(self.port)
+
+    @abstractmethod
+    def wait_for_flows(self) -> None:
+        """Wait until the process runs its flows."""
+
+    def start(self) -> None:
+        self.run.start()
+        self.wait_for_flows()
+        self.console.start()
+        wait_for(self.visitor.is_served, START_S, "the console is served")
+
+    def close(self) -> None:
+        self.console.kill()
+        self.run.kill()
+        release_port(self.port)
+
+
+class Scene(ShownRun):
     """A topic of two partitions with 40 and 60 records, and a group at offset 10 of the first."""
 
     def __init__(self, clusters: tuple[KafkaCluster, KafkaCluster], home: Path, names: Callable[[str], str]) -> None:
@@ -40,24 +67,13 @@ class Scene:
         lines = flow_properties(self.flow, self.left, self.right, settings)
         self.own_port = claim_port()
         lines += f"twinlog.metrics.listeners = http://127.0.0.1:{self.own_port}\n"
-        self.run = MirrorProcess(home, f"{here}, {there}", lines)
-        self.port = claim_port()
-        listen = f"127.0.0.1:{self.port}"
-        folder = str(home)
-        command = [sys.executable, "-m", "twinlog", "console", str(self.run.file), "--listen", listen]
-        self.console = Child("console", [*command, "--output-dir", folder], home / "console.log")
-        self.visitor = Visitor(self.port)
+        super().__init__(home, f"{here}, {there}", lines)
 
-    def start(self) -> None:
-        self.run.start()
+    def wait_for_flows(self) -> None:
         self.run.wait_for_tasks(self.flow)
-        self.console.start()
-        wait_for(self.visitor.is_served, START_S, "the console is served")
 
     def close(self) -> None:
-        self.console.kill()
-        self.run.kill()
-        release_port(self.port)
+        super().close()
         release_port(self.own_port)
 
     def overview(self) -> Any:

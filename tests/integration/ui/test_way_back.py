@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,18 +11,16 @@ import pytest
 from playwright.sync_api import Page, sync_playwright
 
 from harness.checks.checker import SLOW_TICK_S, Load
-from harness.child import Child
 from harness.cluster import KafkaCluster
 from harness.consume import consume
 from harness.groups import commit_offsets, group_offsets
-from harness.ports import claim_port, release_port
 from harness.produce import numbered, produce
 from harness.topics import create_topic, offsets
 from harness.wait import wait_for
 from harness.web.browser import launch_chromium
-from tests.integration.mirror_process import GROUPS_EVERY_SECOND, MirrorProcess, flow_properties
+from tests.integration.mirror_process import GROUPS_EVERY_SECOND, flow_properties
+from tests.integration.ui.scene import ShownRun
 from tests.integration.ui.test_browser import WatchedPage, barriers, chromium_program
-from tests.integration.ui.visitor import Visitor
 
 pytestmark = pytest.mark.scenario
 
@@ -31,7 +28,7 @@ START_S, STEP_S = 180.0, 240.0
 PARTITIONS, RECORDS, COMMITTED = 2, 40, 25
 
 
-class BothDirections:
+class BothDirections(ShownRun):
     """A process that runs a flow and the flow back, with prefixed names, and a console beside it."""
 
     def __init__(self, clusters: tuple[KafkaCluster, KafkaCluster], home: Path, names: Callable[[str], str]) -> None:
@@ -48,23 +45,11 @@ class BothDirections:
         lines = flow_properties(self.forth, self.left, self.right, settings)
         way_back = flow_properties(self.back, self.right, self.left, settings).splitlines(keepends=True)
         lines += "".join(line for line in way_back if ".bootstrap.servers" not in line)
-        self.run = MirrorProcess(home, f"{self.here}, {self.there}", lines)
-        self.port = claim_port()
-        command = [sys.executable, "-m", "twinlog", "console", str(self.run.file), "--output-dir", str(home)]
-        self.console = Child("console", [*command, "--listen", f"127.0.0.1:{self.port}"], home / "console.log")
-        self.visitor = Visitor(self.port)
+        super().__init__(home, f"{self.here}, {self.there}", lines)
 
-    def start(self) -> None:
-        self.run.start()
+    def wait_for_flows(self) -> None:
         for flow in (self.forth, self.back):
             self.run.wait_for_line(rf"{re.escape(flow)}: ")
-        self.console.start()
-        wait_for(self.visitor.is_served, START_S, "the console is served")
-
-    def close(self) -> None:
-        self.console.kill()
-        self.run.kill()
-        release_port(self.port)
 
     def shown(self, flow: str) -> Any:
         return self.visitor.json("/switchover", flow=flow)
@@ -78,12 +63,8 @@ class BothDirections:
 def both(
     clusters: tuple[KafkaCluster, KafkaCluster], tmp_path: Path, new_name: Callable[[str], str]
 ) -> Iterator[BothDirections]:
-    found = BothDirections(clusters, tmp_path, new_name)
-    try:
-        found.start()
+    with BothDirections(clusters, tmp_path, new_name) as found:
         yield found
-    finally:
-        found.close()
 
 
 def confirm(page: Page, link: str, typed: str) -> None:
