@@ -193,7 +193,8 @@ class LeaseQuery:
             # Spark has counted the rows at their source; few of them have ranges.
             seen = seen.where(f"{RANGES} is not null").selectExpr(f"inline({RANGES})")
         # These sums are in `observedMetrics` of the query's progress; a range with an unknown lag adds 0.
-        columns = {"records": sql.col("records"), "bytes": sql.col("bytes"), "lag": sql.nullif("lag", sql.lit(-1))}
+        # `lit` would import numpy, pandas, pyarrow and pyspark's test tools.
+        columns = {"records": sql.col("records"), "bytes": sql.col("bytes"), "lag": sql.expr("nullif(lag, -1)")}
         seen = seen.observe("copied", *(sql.sum(column).alias(name) for name, column in columns.items()))
         self._query: StreamingQuery = (
             seen.writeStream.format("noop")

@@ -41,6 +41,9 @@ def test_a_run_shows_what_it_copies_and_strimzis_dashboard_finds_it(
     try:
         run.wait_for_line("metrics are served at", COPY_S)
         run.wait_for_tasks(f"{here}->{there}")
+        libraries = Path(f"/proc/{run.pid}/maps").read_text()
+        assert "numpy" not in libraries, "the driver needs no arrays: pyspark has imported its test tools"
+        assert "pyarrow" not in libraries
         ends = {("topic", f"{here}.{topic}"), ("source", here), ("target", there)}
         commit_offsets(left, {group: {(topic, 0): 1, (topic, 1): 1}})
 

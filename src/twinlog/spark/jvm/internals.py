@@ -16,16 +16,19 @@ from pathlib import Path
 from typing import Any
 
 from py4j.clientserver import SHUTDOWN_FINALIZER_WORKER
+from py4j.protocol import INPUT_CONVERTER
 from pyspark import SparkContext
 from pyspark.find_spark_home import _find_spark_home
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession, SQLContext
+from pyspark.sql.types import NumpyArrayConverter, NumpyScalarConverter
 
 from twinlog.spark.jvm.figures import JvmFigures, read_figures
 
 ADDRESS_FILE_VARIABLE = "_PYSPARK_DRIVER_CONN_INFO_PATH"
 """The variable with the name of the file into which a JVM writes the address of its gateway."""
 
+_NUMPY = (NumpyArrayConverter, NumpyScalarConverter)
 _GATEWAY_VARIABLES = ("PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET")
 _RUNS_IN = re.compile(r"(\d+) -> ([^,]+)")
 _MONITOR = "Idle Worker Monitor"
@@ -39,6 +42,7 @@ def spark_home() -> Path:
 
 def open_gateway(port: int, secret: str) -> Any:
     """Make the JVM that listens at the port pyspark's JVM, and return its gateway."""
+    refuse_numpy()
     os.environ.update(zip(_GATEWAY_VARIABLES, (str(port), secret), strict=True))
     try:
         gateway = launch_gateway()
@@ -47,6 +51,15 @@ def open_gateway(port: int, secret: str) -> Any:
             del os.environ[name]
     SparkContext._ensure_initialized(gateway=gateway)
     return gateway
+
+
+def refuse_numpy() -> None:
+    """Give calls of the JVM no values of numpy.
+
+    pyspark's converters of these values import numpy, pandas, pyarrow and pyspark's test tools for the first argument
+    of any type.
+    """
+    INPUT_CONVERTER[:] = [one for one in INPUT_CONVERTER if not isinstance(one, _NUMPY)]
 
 
 def quieten_accumulators(session: SparkSession) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import subprocess
+import sys
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -69,3 +71,16 @@ def test_what_the_jvm_prints_of_that_is_no_complaint() -> None:
     assert complaints.level(printed) == logging.DEBUG
     assert complaints.level("\tat java.base/java.lang.Thread.sleep(Native Method)") == logging.DEBUG
     assert complaints.level('Exception in thread "main" java.lang.Error') == logging.WARNING
+
+
+def test_arguments_of_calls_are_converted_without_numpy_and_pyarrow() -> None:
+    """Both cost memory in every driver, and the driver passes no arrays to its JVM."""
+    program = """
+import sys
+from py4j.protocol import INPUT_CONVERTER
+from twinlog.spark.jvm.internals import refuse_numpy
+refuse_numpy()
+assert not any(one.can_convert(3) for one in INPUT_CONVERTER)
+assert not {"numpy", "pandas", "pyarrow"} & set(sys.modules)
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=300)
