@@ -92,6 +92,8 @@ _OUTPUT = 1
 
 # Spark's scripts start a JVM that only prints the command of the second JVM: optimizing compilation takes longer.
 _LAUNCHER_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+# glibc keeps the freed memory of threads in up to eight heaps for each processor, and Spark has hundreds of threads.
+_FRUGAL = {"MALLOC_ARENA_MAX": "2"}
 _OUT_OF_MEMORY_CODE = 3
 # Ctrl-C is for the driver, which ends its children in order; the JVM and its children inherit this setting.
 _WITHOUT_CTRL_C = """trap '' INT; exec "$@" """
@@ -140,7 +142,7 @@ class Jvm:
             # Spark's scripts would start a Python that finds the same path.
             "SPARK_HOME": str(home),
         }
-        environment = {"SPARK_LAUNCHER_OPTS": _LAUNCHER_OPTIONS, **os.environ, **(variables or {}), **own}
+        environment = {**_FRUGAL, "SPARK_LAUNCHER_OPTS": _LAUNCHER_OPTIONS, **os.environ, **(variables or {}), **own}
         # Spark's shells print the same text for a missing Java and for a shell that was killed before Java replaced it.
         if not (self._launch(command, environment, address_file) or self._launch(command, environment, address_file)):
             raise self._has_ended(starting=True)

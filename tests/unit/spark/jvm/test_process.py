@@ -139,6 +139,21 @@ def test_a_start_that_fails_for_no_known_reason_is_tried_once_more(
     jvm.end(DEADLINE_S)
 
 
+@pytest.mark.parametrize(("given", "heaps"), [(None, "2"), ("7", "7")])
+def test_the_many_threads_of_the_jvm_share_few_heaps_of_the_c_library(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: str | None, heaps: str
+) -> None:
+    monkeypatch.delenv("MALLOC_ARENA_MAX", raising=False)
+    if given is not None:
+        monkeypatch.setenv("MALLOC_ARENA_MAX", given)
+    spark_that(f'echo $MALLOC_ARENA_MAX > "{tmp_path}/heaps"\nkill -9 $$\n', tmp_path, monkeypatch)
+    jvm = Jvm()
+    with pytest.raises(EngineLostError):
+        jvm.start(SparkConf(), tmp_path)
+    assert (tmp_path / "heaps").read_text().strip() == heaps
+    jvm.end(DEADLINE_S)
+
+
 def test_a_start_that_a_setting_prevents_is_not_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     spark_that(
         f'echo >> "{tmp_path}/tries"\necho "Invalid maximum heap size: -Xmxabc" >&2\nexit 1\n', tmp_path, monkeypatch
