@@ -119,14 +119,18 @@ _UNITS = {"k": 1 / 1024, "": 1, "m": 1, "g": 1024, "t": 1024 * 1024}
 def local_settings(settings: Mapping[str, str]) -> dict[str, str]:
     """The settings of a Spark of this process; `settings` are its other settings."""
     # If there is a row for each record, the JVM spends its time on these rows.
-    compiler = " ".join(LATE) if settings.get(ROWS) == RECORDS else "-XX:TieredStopAtLevel=1"
+    compiler = (
+        f"{' '.join(LATE)} -XX:ReservedCodeCacheSize=96m"
+        if settings.get(ROWS) == RECORDS
+        # A small place for new objects: a lease makes few of them.
+        else "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=64m -Xmn16m"
+    )
     return {
         # The JVM plans leases and moves no data: Spark's smallest heap, given back when unused, a single collector
         # thread.
         "spark.driver.memory": "512m",
         "spark.driver.extraJavaOptions": (
-            f"-XX:+UseSerialGC {compiler} -Xss512k -XX:ReservedCodeCacheSize=96m "
-            "-Xms64m -XX:MinHeapFreeRatio=10 -XX:MaxHeapFreeRatio=20"
+            f"-XX:+UseSerialGC {compiler} -Xss512k -Xms64m -XX:MinHeapFreeRatio=10 -XX:MaxHeapFreeRatio=20"
         ),
     }
 

@@ -125,3 +125,6 @@ def test_the_jvm_compiles_well_where_each_record_is_a_row() -> None:
         for settings in ({}, {"spark.twinlog.rows": "ranges"}, {"spark.twinlog.rows": "records"})
     ]
     assert ["TieredStopAtLevel=1" in one for one in options] == [True, True, False]
+    # Records as rows need room for compiled code and for new objects.
+    assert ["ReservedCodeCacheSize=96m" in one for one in options] == [False, False, True]
+    assert ["-Xmn16m" in one for one in options] == [True, True, False]
