@@ -59,6 +59,9 @@ SETTINGS = {
     "spark.ui.retainedStages": "50",
     "spark.ui.retainedTasks": "1000",
     "spark.sql.ui.retainedExecutions": "50",
+    # By default Spark keeps a hundred micro-batches of each of the last hundred queries.
+    "spark.sql.streaming.ui.retainedQueries": "10",
+    "spark.sql.streaming.numRecentProgressUpdates": "10",
 }
 
 LOG_SETTINGS = """\
