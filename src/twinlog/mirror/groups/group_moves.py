@@ -152,13 +152,23 @@ class _JournalsReader:
         state, began_ms = SwitchoverState(run["state"]), int(run.get("began_ms", 0))
         if done("open") is not None and state in _OPENED:
             self.opened[wave] = began_ms, self._command(wave, run)
-        return {where: replace(move, began_ms=began_ms, wave=wave) for where, move in self._find(state, done).items()}
+        repeats = run.get("options", {}).get("kind") == "emergency" and done("release") is None
+        repeat = self._command(wave, run) if repeats else ""
+        return {
+            where: replace(move, began_ms=began_ms, wave=wave, repeat=repeat)
+            for where, move in self._find(state, done).items()
+        }
 
     def _command(self, wave: str, run: Mapping[str, Any]) -> str:
         kind = run.get("options", {}).get("kind")
         name = "switchback" if kind == "back" else "switchover"
         command = f"twinlog {name} FILE {direction_options(*self._ends, wave)}"
         return f"{command} --emergency" if kind == "emergency" else command
+
+
+def repeats_of(moves: GroupMoves) -> dict[GroupId, str]:
+    """The command of an emergency by group, if the repeat of this command may move the group once more."""
+    return {group: move.repeat for (group, _), move in moves.items() if move.repeat and not move.ended_by}
 
 
 class GroupMovesReader(_JournalsReader):

@@ -14,7 +14,8 @@ class GroupMove:
     Once the switchover is `released`, producers may write to the source, and the group may go back by itself.
     The switchover of `wave` began at `began_ms`, in milliseconds since 1970. `ended_by` is the command of a later
     switchover in the other direction, which has ended the move: a lost target lacks the note of this end until this
-    command runs again.
+    command runs again. `repeat` is the command of an emergency, which moves groups by their last checkpoints: once the
+    source answers again, this command commits the later offsets of groups, too.
     """
 
     source: SourceOffset
@@ -23,6 +24,7 @@ class GroupMove:
     began_ms: int = 0
     wave: str = ""
     ended_by: str = ""
+    repeat: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +48,8 @@ class MoveFacts:
     consumer group. The group is active on a cluster when it has members there.
     With `checkpoints` the flow writes checkpoints, with `syncs` it commits offsets on the target. `move` is the commit
     of a finished switchover. `returned` is the move of a finished switchover in the other direction: the group stood at
-    `returned.target` on the target, and continued at `returned.source` on the source.
+    `returned.target` on the target, and continued at `returned.source` on the source. `repeat` is the command of an
+    emergency that has moved the group, in this partition or in another, and may move it again.
     """
 
     group: GroupId
@@ -81,6 +84,7 @@ class MoveFacts:
     target_answers: bool = True
     move: GroupMove | None = None
     returned: GroupMove | None = None
+    repeat: str = ""
 
     @property
     def continues_on_target(self) -> bool:

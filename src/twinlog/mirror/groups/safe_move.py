@@ -158,9 +158,8 @@ def _behind(facts: MoveFacts, committed: SourceOffset) -> Reason | None:
             return None
         return Reason(Obstacle.NOT_COPIED, "the flow has not copied this partition yet")
     if copied < committed:
-        return Reason(
-            Obstacle.FLOW_BEHIND, f"the flow has copied up to {copied}, {committed - copied} before the commit"
-        )
+        text = f"the flow has copied up to {copied}, {committed - copied} before the commit"
+        return Reason(Obstacle.FLOW_BEHIND, text + _way_out(facts))
     return None
 
 
@@ -257,13 +256,16 @@ def _compared_with_own(
     outside = _outside_the_log(facts, resumes)
     if outside is not None:
         return _begins_by_reset(facts, resumes, true, exact, (*reasons, outside))
+    if facts.repeat and resumes > true and not facts.active_on_source:
+        # An emergency has moved the group, and the group has read on in the original.
+        return MoveVerdict(reasons, moved=not reasons)
     repeats = max(0, true - resumes) if exact else _most_repeated(facts, resumes)
     if not exact and resumes >= true and (repeats is None or repeats > most_repeats):
         # The position is committed already, as far as its translation goes.
         reasons = (*reasons, _inexact(facts, repeats))
     elif repeats is None or repeats > most_repeats:
         place = f"{repeats} before its position" if exact else f"and its position there is {true} or later"
-        text = f"on the target the group stands at {resumes}, {place}; {way}"
+        text = f"on the target the group stands at {resumes}, {place}; {way}{_way_out(facts)}"
         reasons = (*reasons, Reason(Obstacle.LEFT_TO_SWITCHOVER, text))
     return MoveVerdict(reasons, repeats, 0, repeats_exact=exact or not repeats)
 
@@ -272,7 +274,13 @@ def _inexact(facts: MoveFacts, repeats: int | None) -> Reason:
     """Return the reason that a position has no exact place; the group repeats at most `repeats` records."""
     more = "" if repeats is None else f", up to {counted(repeats, 'record')}"
     text = f"offset {facts.committed} has no exact translation: the group would repeat some{more}"
+    text += _way_out(facts)
     return Reason(Obstacle.NOT_EXACT, text)
+
+
+def _way_out(facts: MoveFacts) -> str:
+    """The command that commits a later offset of a group which an emergency has moved, in words; empty without one."""
+    return f"; run {facts.repeat} again, which commits this position" if facts.repeat else ""
 
 
 def _outside_the_log(facts: MoveFacts, resumes: TargetOffset) -> Reason | None:
@@ -322,12 +330,11 @@ def _late(facts: MoveFacts, resumes: TargetOffset, true: TargetOffset, repeats: 
             text = f"there is no checkpoint of this partition yet; the group would repeat {records}"
         else:
             text = f"the last checkpoint is of {checkpoint}, the group has committed {committed}: {records} to repeat"
-        return Reason(Obstacle.CHECKPOINT_OLD, text)
+        return Reason(Obstacle.CHECKPOINT_OLD, text + _way_out(facts))
     off = "" if facts.syncs else "; the flow commits no offsets there"
     before = f"{'' if exact else 'at least '}{true - resumes}"
-    return Reason(
-        Obstacle.TARGET_BEHIND, f"on the target the group stands at {resumes}, {before} before its position{off}"
-    )
+    text = f"on the target the group stands at {resumes}, {before} before its position{off}"
+    return Reason(Obstacle.TARGET_BEHIND, text + _way_out(facts))
 
 
 def _without_source(facts: MoveFacts) -> MoveVerdict:

@@ -15,7 +15,7 @@ from twinlog.kafka.record.last_records import LastRecords, taken
 from twinlog.kafka.retry import LOOK_CONNECT_S
 from twinlog.message_ids import told
 from twinlog.mirror.groups.followed_groups import group_refusal
-from twinlog.mirror.groups.group_moves import GroupMoves, GroupMovesReader, GroupReturnsReader
+from twinlog.mirror.groups.group_moves import GroupMoves, GroupMovesReader, GroupReturnsReader, repeats_of
 from twinlog.mirror.groups.move_facts import MoveFacts
 from twinlog.mirror.groups.safe_move import MoveVerdict, Obstacle, Reason, judge
 from twinlog.mirror.offsets.map_store import MapStore
@@ -208,9 +208,11 @@ class GroupsReader(ClustersReader):
             here.offsets = ask_twice(self._source, lambda: self._without_copies(read_here))
         hidden: HiddenOffsets | None = None
         returns: GroupMoves = {}
+        repeats: Mapping[GroupId, str] = {}
         if trouble is None:
             returns = ask_twice(self._source, self._returns.read)
             moves = self._returns.mark_ended(moves)
+            repeats = repeats_of(moves)
             topics = {where.topic for offsets in here.offsets.values() for where in offsets}
             ask_twice(self._target, lambda: self._learn(topics))
             hidden = ask_twice(self._source, self._translator.find_hidden)
@@ -251,6 +253,7 @@ class GroupsReader(ClustersReader):
                 returns,
                 unseen.get(group, {}),
                 None if hidden is None else hidden.right,
+                repeats.get(group, ""),
             )
             for group in chosen
         )
@@ -418,6 +421,7 @@ class GroupsReader(ClustersReader):
         returns: GroupMoves,
         unseen: Mapping[TopicPartition, TopicPartition],
         missing_right: str | None,
+        repeat: str,
     ) -> GroupStatus:
         trouble = trouble or here.silent.get(group)
         known = here.listed.get(group)
@@ -471,6 +475,7 @@ class GroupsReader(ClustersReader):
                 target_answers=group not in there.silent,
                 move=None if remote is None else moves.get((group, remote)),
                 returned=None if remote is None else returns.get((group, remote)),
+                repeat=repeat,
             )
             verdict = judge(facts, most_repeats=most_repeats)
             parts.append(GroupPartitionStatus(facts, verdict, None if checkpoint is None else checkpoint[1]))

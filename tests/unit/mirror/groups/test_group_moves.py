@@ -14,7 +14,7 @@ from twinlog.errors import RefusedError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.record.last_records import LastRecords
 from twinlog.mirror.groups import group_moves
-from twinlog.mirror.groups.group_moves import GroupMovesReader, GroupReturnsReader
+from twinlog.mirror.groups.group_moves import GroupMovesReader, GroupReturnsReader, repeats_of
 from twinlog.mirror.groups.move_facts import GroupMove
 from twinlog.mirror.topics.journal_keys import JournalKey
 from twinlog.model.types import Alias, GroupId, SourceOffset, TargetOffset, TopicName, TopicPartition
@@ -108,6 +108,19 @@ def test_the_flow_back_reads_the_same_entries_as_returns(topic: Topic) -> None:
     returns = GroupReturnsReader(BACK, cast(ClusterAdmin, None)).read()
     here = TopicPartition(TopicName("orders"), 0)
     assert returns == {(SHOP, here): GroupMove(SourceOffset(9), TargetOffset(7))}
+
+
+@pytest.mark.parametrize(("kind", "repeat"), [("planned", ""), ("back", ""), ("emergency", f"{COMMAND} --emergency")])
+def test_the_moves_of_an_emergency_name_the_command_that_repeats_it(topic: Topic, kind: str, repeat: str) -> None:
+    topic.switch_over()
+    topic.write("run", value={"run": "one", "state": "done", "options": {"kind": kind}})
+    reader = GroupMovesReader(FLOW, cast(ClusterAdmin, None))
+    moves = reader.read()
+    assert moves[SHOP, THERE].repeat == repeat
+    assert repeats_of(moves).get(SHOP, "") == repeat
+    assert repeats_of({where: replace(one, ended_by="a way back") for where, one in moves.items()}) == {}
+    topic.write("release", "done", value={"run": "one", "data": {}})
+    assert repeats_of(reader.read()) == {}, "after the release, the same command begins a new switchover"
 
 
 @pytest.mark.parametrize(

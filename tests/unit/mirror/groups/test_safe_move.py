@@ -118,6 +118,43 @@ def test_a_group_that_reads_on_the_source_since_the_switchover_has_yet_to_move()
     assert [kinds(judge(one)) for one in skips] == [[Obstacle.TARGET_AHEAD]] * 4
 
 
+REPEAT = "twinlog switchover FILE --from east --to west --emergency"
+
+
+@pytest.mark.parametrize(
+    ("changes", "obstacle"),
+    [
+        ({}, Obstacle.NOT_EXACT),
+        ({"translated": 72}, Obstacle.CHECKPOINT_OLD),
+        ({"checkpoint_source": 120, "translated": 72, "exact": True}, Obstacle.TARGET_BEHIND),
+        ({"copied": 110}, Obstacle.FLOW_BEHIND),
+    ],
+)
+def test_a_later_offset_on_the_source_that_is_back_names_the_repeat_of_the_emergency(
+    changes: dict[str, Any], obstacle: Obstacle
+) -> None:
+    """The emergency moved the group by its checkpoint of 100, and before the loss the group had read up to 120."""
+    known = {"exact": False, "past_copies": 75} | changes
+    read_on = replace(AFTER, committed=120, repeat=REPEAT, **known)
+    reason = judge(read_on).reasons[0]
+    assert reason.obstacle is obstacle
+    assert reason.text.endswith(f"; run {REPEAT} again, which commits this position")
+    assert judge(replace(read_on, repeat="")).reasons[0].text == reason.text.partition("; run ")[0]
+    assert judge(replace(read_on, move=GroupMove(120, 70))).moved, "the repeat has committed the offset"
+
+
+def test_a_group_that_an_emergency_moved_and_that_reads_on_in_the_original_has_moved() -> None:
+    """Only the returned source has its position in the copy, so the journal lacks this position."""
+    reads_on = replace(COPY_BACK, exact=False, target_committed=71, repeat=REPEAT)
+    assert judge(reads_on) == MoveVerdict(moved=True)
+    assert kinds(judge(replace(reads_on, repeat=""))) == [Obstacle.NOT_EXACT]
+    assert kinds(judge(replace(reads_on, active_on_source=True))) == [Obstacle.NOT_EXACT]
+    for offset, obstacle in ((70, Obstacle.NOT_EXACT), (69, Obstacle.LEFT_TO_SWITCHOVER)):
+        (reason,) = judge(replace(reads_on, target_committed=offset)).reasons
+        assert reason.obstacle is obstacle
+        assert reason.text.endswith(f"; run {REPEAT} again, which commits this position")
+
+
 @pytest.mark.parametrize(
     ("changes", "obstacle", "words", "repeats", "skips"),
     [
