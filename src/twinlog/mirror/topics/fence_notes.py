@@ -1,6 +1,7 @@
 """The notes of fences in a flow's control topic: the ACLs of each fence, and the topics that a switchover has opened.
 
 A flow with a group of its own runs beside other processes of the same flow, and each notes the ACLs of its own topics.
+Any program with WRITE may append a malformed note: all readers leave it out, as a note without ACLs.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from twinlog.clock import LONG_AGO
-from twinlog.errors import ClusterError, RefusedError
+from twinlog.errors import RefusedError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.consumer.topic_reader import TopicReader
 from twinlog.kafka.record.last_records import LastRecords
@@ -47,6 +48,29 @@ class FenceOwner(NamedTuple):
     group: str
 
 
+def decode_fence(key: bytes, value: bytes | None) -> tuple[FenceOwner, tuple[TopicAcl, ...]] | None:
+    """The owner and the ACLs of a fence by a record of a control topic.
+
+    None for a malformed record, and for each record that is no note of a fence.
+    """
+    if not key.startswith(_ANY_FENCE):
+        return None
+    fields = object_of(value)
+    with suppress(*MALFORMED):
+        flow, group = json.loads(key)[1], fields.get("group", "")
+        if isinstance(flow, str) and isinstance(group, str):
+            return FenceOwner(flow, group), _noted_acls(fields, "acls")
+    return None
+
+
+def _noted_acls(fields: Mapping[str, Any], name: str) -> tuple[TopicAcl, ...]:
+    """The ACLs in a field of a note, in their order; none if they are malformed."""
+    try:
+        return tuple(dict.fromkeys(acls_of(fields.get(name, []))))
+    except MALFORMED:
+        return ()
+
+
 class FenceNotes:
     """Reads and writes the notes of a flow's fences. Used by a single thread at a time.
 
@@ -74,19 +98,13 @@ class FenceNotes:
         acls: set[TopicAcl] = set()
         own: list[TopicAcl] = []
         opened: frozenset[TopicName] = frozenset()
-        try:
-            for key, kept in self._last.items():
-                found = object_of(kept.value())
-                if key == self._opened:
-                    opened = frozenset(found.get("topics", []))
-                    continue
-                noted = acls_of(found.get("acls", []))
-                acls.update(noted)
-                own += [acl for acl in noted if key == self._key(acl.topic)]
-        except (KeyError, TypeError) as error:
-            raise ClusterError(
-                f"cluster {self._target.alias}: the note of the fence is malformed: {error!r}"
-            ) from error
+        for key, kept in self._last.items():
+            if key == self._opened:
+                with suppress(*MALFORMED):
+                    opened = frozenset(object_of(kept.value()).get("topics", []))
+            elif noted := decode_fence(key, kept.value()):
+                acls.update(noted[1])
+                own += [acl for acl in noted[1] if key == self._key(acl.topic)]
         return FenceNote(frozenset(acls), tuple(own), opened)
 
     def write_acls(self, acls: Iterable[TopicAcl], topics: Collection[TopicName]) -> None:
@@ -119,17 +137,16 @@ def fences_on(cluster: ClusterAdmin) -> set[TopicAcl]:
     Raises ClusterError if the cluster is silent, RefusedError if the login lacks READ on the control topic of a flow,
     or on the journal of switchovers.
     """
-    found: set[TopicAcl] = set()
-    for topic in cluster.topics():
-        if not is_control_topic(topic) and topic != SWITCHOVERS:
-            continue
-        last: LastRecords = {}
-        TopicReader(cluster, topic, optional=True).read_last(last)
-        for key, kept in last.items():
-            if topic != SWITCHOVERS and key.startswith(_ANY_FENCE):
-                found.update(acls_of(object_of(kept.value()).get("acls", [])))
-            elif topic == SWITCHOVERS and key.endswith(_OF_SWITCHOVER):
-                found.update(acls_of(object_of(kept.value()).get("remove", [])))
+    notes = AllFenceNotes(cluster)
+    found = {acl for acls in notes.read().values() for acl in acls}
+    if notes.refusal is not None:
+        raise notes.refusal
+    last: LastRecords = {}
+    if notes.lists_switchovers:
+        TopicReader(cluster, SWITCHOVERS, optional=True).read_last(last)
+    for key, kept in last.items():
+        if key.endswith(_OF_SWITCHOVER):
+            found.update(_noted_acls(object_of(kept.value()), "remove"))
     return found
 
 
@@ -148,25 +165,32 @@ class AllFenceNotes:
         self._listed: list[TopicName] = []
         self._list_at = LONG_AGO
         self._topics: dict[TopicName, tuple[TopicReader, LastRecords]] = {}
+        self.refusal: RefusedError | None = None
+        """The missing right on a control topic, at the last `read`."""
+        self.lists_switchovers = False
+        """Whether the cluster has a journal of switchovers that the login may see."""
 
     def read(self) -> dict[FenceOwner, set[TopicAcl]]:
         """The ACLs of each fence now. Notes that are hidden from the login are left out. Raises ClusterError."""
         found: dict[FenceOwner, set[TopicAcl]] = {}
+        self.refusal = None
         now = self._cluster.clock.monotonic()
         if now >= self._list_at:
-            self._listed = [topic for topic in self._cluster.topics() if is_control_topic(topic)]
+            topics = self._cluster.topics()
+            self._listed = [topic for topic in topics if is_control_topic(topic)]
+            self.lists_switchovers = SWITCHOVERS in topics
             self._list_at = now + LIST_S
         for topic in self._listed:
             if topic not in self._topics:
                 self._topics[topic] = TopicReader(self._cluster, topic, optional=True), {}
             reader, last = self._topics[topic]
-            with suppress(RefusedError):
+            try:
                 reader.read_last(last)
+            except RefusedError as error:
+                self.refusal = error
             for key in [key for key in last if not key.startswith(_ANY_FENCE)]:
                 del last[key]
             for key, kept in last.items():
-                with suppress(*MALFORMED):
-                    fields = object_of(kept.value())
-                    owner = FenceOwner(json.loads(key)[1], fields.get("group", ""))
-                    found.setdefault(owner, set()).update(acls_of(fields.get("acls", [])))
+                if noted := decode_fence(key, kept.value()):
+                    found.setdefault(noted[0], set()).update(noted[1])
         return found
