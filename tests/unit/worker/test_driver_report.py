@@ -10,7 +10,7 @@ import pytest
 
 from harness.virtual.clock import VirtualClock
 from tests.unit.lease.test_messages import REPORT
-from tests.unit.worker.status.test_flow_status import OLD, ORDERS, Clock, progress
+from tests.unit.worker.status.test_flow_status import OLD, ORDERS, progress
 from twinlog.clock import SYSTEM
 from twinlog.errors import ClusterError, NotAppendedError
 from twinlog.kafka.protocol.error_codes import Code
@@ -89,8 +89,8 @@ def test_topics_in_trouble_come_first_then_those_with_most_to_copy() -> None:
 
 
 def test_partitions_add_up_by_topic() -> None:
-    clock = Clock()
-    status = FlowStatus(clock)
+    clock = VirtualClock()
+    status = FlowStatus(clock.monotonic)
     other, beats = TopicPartition("orders", 1), TopicPartition("heartbeats", 0)
     status.plan({ORDERS, other, OLD, beats}, {beats})
     stuck = progress(ORDERS, 5, 9, records=5, size=50, trouble="slow", waiting_ms=300)
@@ -209,8 +209,8 @@ def test_the_end_of_a_topic_that_was_recreated_is_not_waited_for() -> None:
 
 
 def test_only_topics_of_which_something_came_are_added_up_again() -> None:
-    clock = Clock()
-    status = FlowStatus(clock)
+    clock = VirtualClock()
+    status = FlowStatus(clock.monotonic)
     status.plan({ORDERS, OLD})
     assert {one.topic: (one.unknown, one.lag_bytes) for one in status.topics()} == {
         "orders": (1, None),
@@ -320,8 +320,8 @@ def test_a_trouble_is_an_error_once_it_lasts() -> None:
 
 def test_an_unknown_lag_has_no_bytes() -> None:
     """They were 0, as if nothing waited."""
-    clock = Clock()
-    status = FlowStatus(clock)
+    clock = VirtualClock()
+    status = FlowStatus(clock.monotonic)
     status.plan({ORDERS}, set())
     reporter = FlowReporter(SETTINGS, SYSTEM)
     status.add_report(report(progress(ORDERS, 5, 5, records=5, size=50), at_ms=1000))

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from kafka.errors import IllegalSaslStateError, KafkaConnectionError, KafkaTimeoutError, SaslAuthenticationFailedError
 
+from harness.virtual.clock import VirtualClock
 from harness.wait import wait_for
 from tests.unit.kafka.connecting import QUICK, Connect
 from tests.unit.kafka.fake_broker import FakeBroker
@@ -20,22 +21,14 @@ from twinlog.kafka.net.frames import FrameConnection
 from twinlog.kafka.net.loop import Loop
 
 
-class Clock:
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
+@pytest.fixture
+def clock() -> VirtualClock:
+    return VirtualClock()
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def contact(clock: Clock) -> Contact:
-    return Contact(lambda: "refused", clock)
+def contact(clock: VirtualClock) -> Contact:
+    return Contact(lambda: "refused", clock.monotonic)
 
 
 def test_nothing_is_known_before_the_first_answer(contact: Contact) -> None:
@@ -44,7 +37,7 @@ def test_nothing_is_known_before_the_first_answer(contact: Contact) -> None:
     assert contact.heard_s == float("inf")
 
 
-def test_what_fails_is_an_outage_once_it_lasts(contact: Contact, clock: Clock) -> None:
+def test_what_fails_is_an_outage_once_it_lasts(contact: Contact, clock: VirtualClock) -> None:
     contact.record_answer(contact.record_request(1))
     clock.now += 5
     contact.record_failure(contact.record_request(1))
@@ -57,7 +50,7 @@ def test_what_fails_is_an_outage_once_it_lasts(contact: Contact, clock: Clock) -
     assert not contact.reach().out
 
 
-def test_a_question_that_stays_open_is_an_outage_since_it_was_asked(contact: Contact, clock: Clock) -> None:
+def test_a_question_that_stays_open_is_an_outage_since_it_was_asked(contact: Contact, clock: VirtualClock) -> None:
     contact.record_answer(contact.record_request(1))
     number = contact.record_request(1, 0.5)
     clock.now += SILENT_S
@@ -71,7 +64,7 @@ def test_a_question_that_stays_open_is_an_outage_since_it_was_asked(contact: Con
     assert contact.reach().out_s == SILENT_S + 27 + SURE_S
 
 
-def test_one_silent_broker_is_no_outage_while_others_answer(contact: Contact, clock: Clock) -> None:
+def test_one_silent_broker_is_no_outage_while_others_answer(contact: Contact, clock: VirtualClock) -> None:
     contact.record_request(1)
     for _ in range(20):
         clock.now += 1
@@ -81,13 +74,13 @@ def test_one_silent_broker_is_no_outage_while_others_answer(contact: Contact, cl
     assert contact.reach().out_s == SILENT_S + 1
 
 
-def test_a_dropped_request_does_not_count_as_unanswered(contact: Contact, clock: Clock) -> None:
+def test_a_dropped_request_does_not_count_as_unanswered(contact: Contact, clock: VirtualClock) -> None:
     contact.drop_request(contact.record_request(1))
     clock.now += 60
     assert not contact.reach().out
 
 
-def test_only_data_connections_count_for_the_age_of_data(contact: Contact, clock: Clock) -> None:
+def test_only_data_connections_count_for_the_age_of_data(contact: Contact, clock: VirtualClock) -> None:
     contact.record_answer(contact.record_request(1))
     assert contact.data_at(1) is None
     clock.now += 1
@@ -95,7 +88,7 @@ def test_only_data_connections_count_for_the_age_of_data(contact: Contact, clock
     assert contact.data_at(1) == clock.now
 
 
-def test_the_oldest_open_question_is_what_is_waited_for(contact: Contact, clock: Clock) -> None:
+def test_the_oldest_open_question_is_what_is_waited_for(contact: Contact, clock: VirtualClock) -> None:
     assert contact.waits() is None
     first = contact.record_request(2)
     clock.now += 4

@@ -20,17 +20,9 @@ PART = TopicPartition(TopicName("orders"), 3)
 OTHER = TopicPartition(TopicName("orders"), 4)
 
 
-class Clock:
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
+def clock() -> VirtualClock:
+    return VirtualClock()
 
 
 def pairs(syncs: list[OffsetSync]) -> list[tuple[int, int]]:
@@ -87,8 +79,8 @@ def test_what_went_back_is_synced_from_its_first_record_on(upstream: int, downst
     assert pairs(emitter.take_syncs()) == [(upstream, downstream), (upstream + 2, downstream + 2)]
 
 
-def test_an_idle_partition_gets_a_sync_for_its_last_record(clock: Clock) -> None:
-    emitter = SyncEmitter(100, clock, delay_s=5)
+def test_an_idle_partition_gets_a_sync_for_its_last_record(clock: VirtualClock) -> None:
+    emitter = SyncEmitter(100, clock.monotonic, delay_s=5)
     emitter.acknowledged(PART, [(0, 10)], 0)
     emitter.take_syncs()
     emitter.acknowledged(PART, [(10, 3)], 10)
@@ -102,8 +94,8 @@ def test_an_idle_partition_gets_a_sync_for_its_last_record(clock: Clock) -> None
     assert emitter.take_syncs() == []
 
 
-def test_what_was_held_back_is_not_written_after_something_newer(clock: Clock) -> None:
-    emitter = SyncEmitter(10, clock, delay_s=5)
+def test_what_was_held_back_is_not_written_after_something_newer(clock: VirtualClock) -> None:
+    emitter = SyncEmitter(10, clock.monotonic, delay_s=5)
     for first, count in ((0, 1), (1, 5), (6, 20)):
         emitter.acknowledged(PART, [(first, count)], first)
     taken = pairs(emitter.take_syncs())
@@ -120,8 +112,8 @@ def test_what_waits_is_dropped_when_its_offsets_went_back() -> None:
     assert pairs(emitter.take_syncs()) == [(4, 15)]
 
 
-def test_a_late_sync_counts_for_the_lag(clock: Clock) -> None:
-    emitter = SyncEmitter(10, clock, delay_s=5)
+def test_a_late_sync_counts_for_the_lag(clock: VirtualClock) -> None:
+    emitter = SyncEmitter(10, clock.monotonic, delay_s=5)
     emitter.acknowledged(PART, [(0, 8)], 0)
     emitter.take_syncs()
     emitter.acknowledged(PART, [(8, 5)], 8)

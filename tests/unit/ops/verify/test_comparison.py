@@ -11,10 +11,20 @@ import pytest
 from harness.virtual.cluster import VirtualCluster
 from harness.virtual.faults import Fault
 from harness.virtual.requests import FETCH
-from tests.unit.ops.verify.two_logs import NOW, Stored, digest_of, in_step, made, put, some, stamped_by_broker, verify
+from tests.unit.ops.verify.two_logs import (
+    NOW,
+    Stored,
+    append_copies,
+    copy_committed,
+    digest_of,
+    in_step,
+    made,
+    put,
+    some,
+    verify,
+)
 from twinlog.kafka.record.batch import Batch
-from twinlog.kafka.record.builder import encode_batch, record_body
-from twinlog.kafka.record.stamp import stamp
+from twinlog.kafka.record.builder import record_body
 from twinlog.mirror.offsets.exact_map import ExactMap
 from twinlog.model.types import SourceOffset, TargetOffset
 from twinlog.ops.verify import by_content
@@ -152,9 +162,7 @@ def test_a_wrong_timestamp_near_one_that_cannot_be_compared_is_a_difference(
     copies[10] = NOW + 777_777, copies[10][1]
     put(source, "t", records, 15)
     put(target, "s.t", copies[:40])
-    rest = encode_batch([*some(60)[40:]], 0)
-    stamp(rest, -1, -1, -1)
-    target.log("s.t").append(stamped_by_broker(rest, NOW + 10**9) if side == "target" else bytes(rest))
+    append_copies(target, some(60)[40:], by_broker=side == "target")
     found = verify(clusters, target_compacted=compacted)
     assert found.first is not None
     assert (found.first.what, found.first.source_offset, found.first.target_offset) == ("timestamp", 10, 10)
@@ -166,14 +174,7 @@ def test_aborted_records_are_not_expected_where_committed_ones_are_copied(
     clusters: tuple[VirtualCluster, VirtualCluster],
 ) -> None:
     source, target = clusters
-    records = some(60)
-    put(source, "t", records[:20])
-    for commit, chosen in ((False, records[20:40]), (True, records[40:])):
-        batch = encode_batch(chosen, 0)
-        stamp(batch, 5, 0, 0 if not commit else 20, transactional=True)
-        assert source.log("t").append(bytes(batch))[0] == 0
-        source.log("t").mark(5, 0, commit=commit)
-    put(target, "s.t", records[:20] + records[40:])
+    copy_committed(source, target)
     committed = verify(clusters, consumer={"isolation_level": "read_committed"})
     assert (committed.equal, committed.records) == (True, 40)
     plain = verify(clusters)

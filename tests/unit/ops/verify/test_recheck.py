@@ -11,6 +11,8 @@ from harness.virtual.cluster import VirtualCluster
 from tests.unit.ops.verify.two_logs import (
     NOW,
     Stored,
+    append_copies,
+    copy_committed,
     digest_of,
     in_step,
     made,
@@ -18,11 +20,9 @@ from tests.unit.ops.verify.two_logs import (
     put,
     read_again,
     some,
-    stamped_by_broker,
     verify,
 )
-from twinlog.kafka.record.builder import encode_batch, record_body
-from twinlog.kafka.record.stamp import stamp
+from twinlog.kafka.record.builder import record_body
 from twinlog.mirror.offsets.exact_map import ExactMap
 from twinlog.model.types import SourceOffset, TargetOffset
 from twinlog.ops.verify import digests
@@ -145,9 +145,7 @@ def test_timestamps_that_cannot_be_compared_are_in_no_digest(clusters: Clusters,
         records[40:] = [(-1, body) for _, body in records[40:]]
     put(source, "t", records, 60)
     put(target, "s.t", some(60)[:40])
-    rest = encode_batch(some(60)[40:], 0)
-    stamp(rest, -1, -1, -1)
-    target.log("s.t").append(stamped_by_broker(rest, NOW + 10**9) if side == "target" else bytes(rest))
+    append_copies(target, some(60)[40:], by_broker=side == "target")
     found = verify(clusters, rules=RULES)
     assert (found.equal, found.source_digest == found.target_digest) == (True, True)
     assert [(one.source_start, one.source_end, one.timestamps) for one in found.ranges] == [
@@ -159,14 +157,7 @@ def test_timestamps_that_cannot_be_compared_are_in_no_digest(clusters: Clusters,
 
 def test_aborted_records_are_left_out_where_committed_ones_are_copied(clusters: Clusters) -> None:
     source, target = clusters
-    records = some(60)
-    put(source, "t", records[:20])
-    for commit, chosen in ((False, records[20:40]), (True, records[40:])):
-        batch = encode_batch(chosen, 0)
-        stamp(batch, 5, 0, 0 if not commit else 20, transactional=True)
-        assert source.log("t").append(bytes(batch))[0] == 0
-        source.log("t").mark(5, 0, commit=commit)
-    put(target, "s.t", records[:20] + records[40:])
+    copy_committed(source, target)
     committed = {"isolation_level": "read_committed"}
     found = verify(clusters, consumer=committed, rules=RULES)
     assert read_again(clusters, found.ranges, consumer=committed).equal is True

@@ -71,6 +71,25 @@ def stamped_by_broker(batch: bytearray, at_ms: int) -> bytes:
     return bytes(batch)
 
 
+def append_copies(target: VirtualCluster, records: Sequence[Stored], *, by_broker: bool) -> None:
+    """Append a batch of copies; with `by_broker` the target replaces the timestamps by its own."""
+    batch = encode_batch(records, 0)
+    stamp(batch, -1, -1, -1)
+    target.log("s.t").append(stamped_by_broker(batch, NOW + 10**9) if by_broker else bytes(batch))
+
+
+def copy_committed(source: VirtualCluster, target: VirtualCluster) -> None:
+    """20 plain records, 20 of an aborted and 20 of a committed transaction; the target lacks the aborted records."""
+    records = some(60)
+    put(source, "t", records[:20])
+    for commit, chosen in ((False, records[20:40]), (True, records[40:])):
+        batch = encode_batch(chosen, 0)
+        stamp(batch, 5, 0, 0 if not commit else 20, transactional=True)
+        assert source.log("t").append(bytes(batch))[0] == 0
+        source.log("t").mark(5, 0, commit=commit)
+    put(target, "s.t", records[:20] + records[40:])
+
+
 def settings_of(cluster: VirtualCluster, **others: Any) -> ConsumerSettings:
     return ConsumerSettings(ClientSettings(cluster.bootstrap), max_partition_fetch_bytes=3_000, **others)
 

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.virtual.clock import VirtualClock
 from twinlog.lease.progress import PartitionCounters, PartitionProgress, Report
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.worker.status.backlog import Backlog
@@ -18,14 +19,6 @@ from twinlog.worker.status.flow_status import OLD_S, WINDOW_S, FlowStatus
 
 ORDERS, OLD = TopicPartition(TopicName("orders"), 0), TopicPartition(TopicName("old"), 0)
 BEATS = TopicPartition(TopicName("heartbeats"), 0)
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def progress(
@@ -70,8 +63,8 @@ def test_what_is_waited_for_is_reached_once_the_last_partition_is() -> None:
 
 
 def test_a_lag_has_an_age_and_is_unknown_without_reports() -> None:
-    clock = Clock()
-    status = FlowStatus(clock)
+    clock = VirtualClock()
+    status = FlowStatus(clock.monotonic)
     status.plan({ORDERS, OLD})
     assert (status.summary().lag, status.summary().unknown) == (-1, 2)
     status.add_report(report(ORDERS, copier="one", age_s=1.0))
@@ -89,8 +82,8 @@ def test_a_lag_has_an_age_and_is_unknown_without_reports() -> None:
 
 
 def test_who_takes_a_partition_over_answers_for_it() -> None:
-    clock = Clock()
-    status = FlowStatus(clock)
+    clock = VirtualClock()
+    status = FlowStatus(clock.monotonic)
     status.add_report(report(ORDERS, copier="one"))
     clock.now += OLD_S + 1
     status.remove_copier("one")
@@ -113,19 +106,19 @@ def test_heartbeats_are_no_records_of_the_user() -> None:
 
 
 def test_counters_go_on_where_an_earlier_term_ended() -> None:
-    clock = Clock()
-    before = FlowStatus(clock)
+    clock = VirtualClock()
+    before = FlowStatus(clock.monotonic)
     before.add_report(report(ORDERS, OLD))
     clock.now += 60
-    status = FlowStatus(clock)
+    status = FlowStatus(clock.monotonic)
     status.count_on(before)
     status.add_report(report(ORDERS))
     assert (status.summary().records, status.summary().bytes, status.summary().counted_s) == (15, 150, 60)
 
 
 def test_the_rate_is_that_of_the_last_seconds() -> None:
-    clock = Clock()
-    status = FlowStatus(clock)
+    clock = VirtualClock()
+    status = FlowStatus(clock.monotonic)
     status.add_report(report(progress(ORDERS, records=1000, size=5000)))
     clock.now += 2
     assert (status.summary().record_rate, status.summary().byte_rate) == (500, 2500)
@@ -134,8 +127,8 @@ def test_the_rate_is_that_of_the_last_seconds() -> None:
 
 
 def test_the_rates_of_topics_are_of_the_seconds_of_the_flow_s_rate() -> None:
-    clock = Clock()
-    status = FlowStatus(clock)
+    clock = VirtualClock()
+    status = FlowStatus(clock.monotonic)
     clicks = TopicPartition(TopicName("clicks"), 0)
     status.add_report(report(progress(ORDERS, records=1000, size=5000), progress(clicks, records=10, size=20)))
     clock.now += 4
@@ -156,8 +149,8 @@ def test_the_rates_of_topics_are_of_the_seconds_of_the_flow_s_rate() -> None:
 
 def etas(lags: list[int], records: int = 0) -> list[float | None]:
     """The ETA after each of these lags, which come a second apart while so many records a second are copied."""
-    clock = Clock()
-    status = FlowStatus(clock)
+    clock = VirtualClock()
+    status = FlowStatus(clock.monotonic)
     found = []
     for lag in lags:
         clock.now += 1
@@ -175,7 +168,7 @@ def test_a_lag_that_grows_has_no_end() -> None:
 
 
 def test_the_end_of_a_lag_that_is_unknown_for_a_partition_is_unknown() -> None:
-    status = FlowStatus(Clock())
+    status = FlowStatus(VirtualClock().monotonic)
     status.add_report(report(progress(ORDERS, 0, 0)))
     assert status.summary().eta_s == 0.0
     status.add_report(report(progress(ORDERS, 0, 0), progress(OLD, 0, -1)))
@@ -190,8 +183,8 @@ def test_records_on_their_way_arrive_at_the_rate_of_copying_however_many_they_ar
 
 
 def test_what_is_held_up_is_not_on_its_way_however_fast_the_others_are() -> None:
-    clock = Clock()
-    status = FlowStatus(clock)
+    clock = VirtualClock()
+    status = FlowStatus(clock.monotonic)
     for left in range(20_000, 0, -1000):
         clock.now += 1
         stuck = progress(OLD, 0, 300, trouble="target: no leader")
@@ -243,8 +236,8 @@ steps = st.lists(
 
 @given(steps)
 def test_sums_are_those_of_a_full_count(taken: list[Any]) -> None:
-    clock = Clock()
-    status = FlowStatus(clock)
+    clock = VirtualClock()
+    status = FlowStatus(clock.monotonic)
     planned = {TopicPartition(TopicName("t"), number) for number in range(5)}
     own: set[TopicPartition] = set()
     records = 0
@@ -298,8 +291,8 @@ def operations(status: FlowStatus, taken: Report) -> int:
 
 @pytest.mark.parametrize("known", [10, 10_000])
 def test_a_report_costs_the_same_however_many_partitions_are_known(known: int) -> None:
-    clock = Clock()
-    status = FlowStatus(clock)
+    clock = VirtualClock()
+    status = FlowStatus(clock.monotonic)
     all_ = [TopicPartition(TopicName("t"), number) for number in range(known)]
     status.plan(set(all_))
     status.add_report(report(*all_))
@@ -310,8 +303,8 @@ def test_a_report_costs_the_same_however_many_partitions_are_known(known: int) -
 
 
 def test_a_backlog_is_what_waits_and_how_busy_the_least_busy_copier_is() -> None:
-    clock = Clock()
-    status = FlowStatus(clock)
+    clock = VirtualClock()
+    status = FlowStatus(clock.monotonic)
     assert status.backlog() == Backlog()
     status.plan({ORDERS, OLD, BEATS}, {BEATS})
     status.add_report(replace(report(progress(ORDERS, 5, 105, records=30)), busy=0.9))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from harness.virtual.clock import VirtualClock
 from twinlog.lease.progress import PartitionCounters, PartitionProgress, Report
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.worker.status.load import LASTS_S, LOOK_S, QUIET_S, LoadMonitor
@@ -9,14 +10,6 @@ from twinlog.worker.status.load import LASTS_S, LOOK_S, QUIET_S, LoadMonitor
 MB = 1_000_000
 PARTS = [TopicPartition(TopicName("t"), number) for number in range(4)]
 ASSIGNMENT = (frozenset(PARTS[:2]), frozenset(PARTS[2:]))
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def report(*sizes: int, busy: float = 0.9) -> Report:
@@ -27,7 +20,7 @@ def report(*sizes: int, busy: float = 0.9) -> Report:
     return Report("a->b", "c1", 1, 0, 1.0, busy, partitions=parts)
 
 
-def follow(load: LoadMonitor, clock: Clock, seconds: float, *sizes: int, busy: float = 0.9) -> int:
+def follow(load: LoadMonitor, clock: VirtualClock, seconds: float, *sizes: int, busy: float = 0.9) -> int:
     """Reports once a second; how often partitions should have moved."""
     times = 0
     for _ in range(int(seconds)):
@@ -38,8 +31,8 @@ def follow(load: LoadMonitor, clock: Clock, seconds: float, *sizes: int, busy: f
 
 
 def test_an_imbalance_that_lasts_moves_partitions() -> None:
-    clock = Clock()
-    load = LoadMonitor(clock)
+    clock = VirtualClock(100.0)
+    load = LoadMonitor(clock.monotonic)
     assert follow(load, clock, LASTS_S - LOOK_S, 9 * MB, 9 * MB, MB, MB) == 0
     assert follow(load, clock, LASTS_S, 9 * MB, 9 * MB, MB, MB) == 1
     weights = load.weights()
@@ -49,8 +42,8 @@ def test_an_imbalance_that_lasts_moves_partitions() -> None:
 
 
 def test_what_is_even_idle_or_passes_moves_nothing() -> None:
-    clock = Clock()
-    load = LoadMonitor(clock)
+    clock = VirtualClock(100.0)
+    load = LoadMonitor(clock.monotonic)
     assert follow(load, clock, 100, 5 * MB, 5 * MB, 4 * MB, 4 * MB) == 0
     assert follow(load, clock, 100, 9 * MB, 9 * MB, MB, MB, busy=0.3) == 0
     for _ in range(5):
@@ -59,8 +52,8 @@ def test_what_is_even_idle_or_passes_moves_nothing() -> None:
 
 
 def test_a_partition_that_falls_quiet_weighs_nothing_soon() -> None:
-    clock = Clock()
-    load = LoadMonitor(clock)
+    clock = VirtualClock(100.0)
+    load = LoadMonitor(clock.monotonic)
     follow(load, clock, 60, 9 * MB, 9 * MB)
     follow(load, clock, 30, 0, 9 * MB)
     weights = load.weights()
@@ -73,8 +66,8 @@ def test_a_partition_that_falls_quiet_weighs_nothing_soon() -> None:
 
 
 def test_a_flow_is_quiet_when_its_copiers_have_little_to_do_for_long() -> None:
-    clock = Clock()
-    load = LoadMonitor(clock)
+    clock = VirtualClock(100.0)
+    load = LoadMonitor(clock.monotonic)
     follow(load, clock, QUIET_S - LOOK_S, MB, busy=0.1)
     assert not load.quiet
     follow(load, clock, 2 * LOOK_S, MB, busy=0.1)
