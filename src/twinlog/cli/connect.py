@@ -22,6 +22,7 @@ from twinlog.console.exit_codes import FOUND, UNREACHABLE, WRONG
 from twinlog.console.options import Conf, Master, spark_options
 from twinlog.console.spark_batch import adopted
 from twinlog.errors import ConfigError, EngineError, EngineLostError, RequestError
+from twinlog.heap import share_heap
 from twinlog.message_ids import id_of, with_id
 
 if TYPE_CHECKING:
@@ -138,6 +139,7 @@ def run_worker(
     for warning in (*config.warnings, *warnings, *(() if users is None else users.warnings)):
         log.warning("%s", with_id(str(warning), "TW-FILE-21"))
     allow_many_files()
+    share_heap()
     asked = threading.Event()
 
     def stop(number: signal.Signals) -> None:

@@ -22,6 +22,7 @@ from twinlog.console.command_log import end_process, log_to_stderr
 from twinlog.console.log_options import shows_progress
 from twinlog.console.spark_batch import adopted
 from twinlog.errors import EngineError, TwinlogError
+from twinlog.heap import share_heap
 from twinlog.message_ids import id_of, with_id
 from twinlog.settings.worker import MetricsSettings
 from twinlog.spark.submitted import is_submitted
@@ -135,6 +136,7 @@ def run_flows(
     With `file` SIGHUP and `twinlog reload` have it read again. `users` may log in to the console; without them the
     console serves only browsers of this machine.
     """
+    share_heap()
     # Spark's own log goes to the same place if spark-submit started it.
     terminal = _terminal() if shows_progress() and sys.stderr.isatty() and not is_submitted() else None
     log_to_stderr(terminal)
