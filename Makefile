@@ -63,7 +63,7 @@ scenarios: .venv/.ready ## the guides of docs/guides, followed line by line, and
 	@$(PYTHON) -m pytest -m scenario tests $(ARGS)
 
 # Files whose tests depend on PySpark: on its private names, its data sources, the classes of its JVM.
-SPARK_TESTS := tests/unit/spark tests/unit/dataframes tests/integration/worker/test_engine.py tests/integration/ops/test_verify.py \
+SPARK_TESTS := tests/unit/spark tests/integration/worker/test_engine.py tests/integration/ops/test_verify.py \
 	$(patsubst %,tests/integration/spark/test_%.py,given_session dataframes dataframes_write sql sql_evaluation submitted)
 
 spark-versions: .venv/.ready ## what depends on PySpark, with the other one that the package allows; fetches 460 MB once
@@ -98,7 +98,7 @@ reference: .venv/.ready ## renew what is written from code: pages of keys, docs/
 	@$(PYTHON) -m twinlog.config.keys.reference docs
 	@$(PYTHON) -m twinlog.config.strimzi.reference > build.reference && mv build.reference docs/strimzi.md
 	@$(PYTHON) -m twinlog.ops.acls.reference docs
-	@$(PYTHON) -m twinlog.explain.reference docs
+	@$(PYTHON) -m twinlog.ops.explain.reference docs
 	@$(PYTHON) -m twinlog.cli.reference > build.reference && mv build.reference docs/commands.md
 	@$(PYTHON) -m tests.unit.lease.contract
 

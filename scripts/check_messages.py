@@ -1,4 +1,4 @@
-"""Checks the table of messages in src/twinlog/explain against the code and the generated pages.
+"""Checks the table of messages in src/twinlog/ops/explain against the code and the generated pages.
 
 The shape of a line is cut at its placeholders: at `...`, capital letters, numbers, names of clusters, and punctuation.
 Each piece of two words or more has to be in a string of src/twinlog outside of the table. A hole of a string (`{...}`,
@@ -15,9 +15,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from twinlog.explain.message import Message
-from twinlog.explain.reference import pages
-from twinlog.explain.table import MESSAGES, pieces_of
+from twinlog.ops.explain.message import Message
+from twinlog.ops.explain.reference import pages
+from twinlog.ops.explain.table import MESSAGES, pieces_of
 
 _FILLED = re.compile(r"%[sdr]|%\.\d+f|%[\d,]*d")
 _HOLE = "\0"

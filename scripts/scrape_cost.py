@@ -10,9 +10,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from twinlog.lease.progress import PartitionCounters, PartitionProgress, Report
-from twinlog.metrics.connector_beans import CopyFacts, client_beans, source_beans
-from twinlog.metrics.exposition import Measurements, Pages
 from twinlog.model.types import SourceOffset, TargetOffset, TopicName, TopicPartition
+from twinlog.worker.metrics.connector_beans import CopyFacts, client_beans, source_beans
+from twinlog.worker.metrics.exposition import Measurements, Pages
 from twinlog.worker.status.flow_status import FlowStatus
 
 PARTITIONS = 10_000

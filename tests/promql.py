@@ -1,7 +1,7 @@
 """Evaluates queries of dashboards and rules of alerts against scrapes: PromQL as far as these use it.
 
 The grammar is that of `promql_parser`, which refuses what Prometheus refuses. Where the real `promtool` is installed,
-`tests/unit/metrics/test_exposition.py` has it judge the same files.
+`tests/unit/worker/metrics/test_exposition.py` has it judge the same files.
 """
 
 from __future__ import annotations

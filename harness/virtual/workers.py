@@ -28,8 +28,8 @@ from twinlog.connect.storage.config_records import StoredRecord, UnreadableRecor
 from twinlog.connectors.model import Validation
 from twinlog.errors import ClusterError, NotOwnerError, RequestError, TopicGoneError
 from twinlog.kafka.coordinator.group_session import LeadershipLease
-from twinlog.metrics.meters import RecentTimes
 from twinlog.settings.worker import GroupSettings
+from twinlog.worker.metrics.meters import RecentTimes
 from twinlog.worker.placement.processes import assign_connectors
 from twinlog.worker.spark_flows import SparkOptions
 

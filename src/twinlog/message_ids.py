@@ -1,7 +1,7 @@
 """Ids of messages: `TW-GAP-01` at the beginning of a log line, in traces and in reasons.
 
-A line has a single id. `twinlog explain TW-GAP-01` prints the meaning, from `twinlog.explain`. Code that logs has the
-id as a literal, so that tasks of Spark load none of these texts.
+A line has a single id. `twinlog explain TW-GAP-01` prints the meaning, from `twinlog.ops.explain`. Code that logs has
+the id as a literal, so that tasks of Spark load none of these texts.
 """
 
 from __future__ import annotations

@@ -91,7 +91,7 @@ class Mirroring:
         if settings.listeners:
             from twinlog.clock import SYSTEM  # noqa: PLC0415 - nobody else needs a web server
             from twinlog.connect.rest.metrics import metrics_server  # noqa: PLC0415
-            from twinlog.metrics.exposition import Pages  # noqa: PLC0415
+            from twinlog.worker.metrics.exposition import Pages  # noqa: PLC0415
             from twinlog.worker.run_metrics import RunMetrics  # noqa: PLC0415
 
             measured = RunMetrics(self._runner, partitions=settings.partitions, clock=SYSTEM)

@@ -83,8 +83,8 @@ def served(config: MirrorConfig, runner: Runner, users: Users | None) -> Iterato
     from twinlog.connect.rest.metrics import metrics_server  # noqa: PLC0415 - nobody else needs a web server
     from twinlog.connect.rest.middleware import CONSOLE_ROOT  # noqa: PLC0415
     from twinlog.console.flow_files import FlowsOfFile  # noqa: PLC0415
-    from twinlog.metrics.exposition import Pages  # noqa: PLC0415
     from twinlog.ui.mounted import MountedConsole  # noqa: PLC0415
+    from twinlog.worker.metrics.exposition import Pages  # noqa: PLC0415
     from twinlog.worker.run_metrics import RunMetrics  # noqa: PLC0415
 
     def flows() -> FlowsOfFile:

@@ -209,14 +209,14 @@ class Script:
 DISTRIBUTED = Script(
     "connect-distributed",
     "connect-distributed.properties",
-    "twinlog.connect_distributed",
+    "twinlog.cli.connect_distributed",
     "connectDistributed",
     distributed=True,
 )
 STANDALONE = Script(
     "connect-standalone",
     "connect-standalone.properties [connector1.properties connector2.json ...]",
-    "twinlog.connect_standalone",
+    "twinlog.cli.connect_standalone",
     "connectStandalone",
     distributed=False,
 )

@@ -183,7 +183,7 @@ class _Commands(OnDemand):
         LazyCommand(INSPECT, "console", "twinlog.ui.command", "console", "docs/console.md"),
         LazyCommand(INSPECT, "topics", "twinlog.ops.topics.commands", "app", "docs/topics.md"),
         LazyCommand(INSPECT, "verify", "twinlog.ops.verify.command", "verify", "docs/verify.md"),
-        LazyCommand(INSPECT, "explain", "twinlog.explain.command", "explain", "docs/messages.md"),
+        LazyCommand(INSPECT, "explain", "twinlog.ops.explain.command", "explain", "docs/messages.md"),
         LazyCommand(
             FAIL_OVER, "groups", "twinlog.ops.groups.command", "groups", "docs/consumer-groups.md#which-groups-may-move"
         ),

@@ -24,10 +24,10 @@ from twinlog.connect.storage.standalone_offsets import FileOffsets
 from twinlog.connectors.model import INITIAL_STATES, Config, ConnectorName
 from twinlog.errors import RequestError
 from twinlog.kafka.admin.cluster import ClusterAdmin
-from twinlog.metrics.exposition import Pages
 from twinlog.settings.flow import ClientSettings
 from twinlog.settings.tls import server_context, tls_context
 from twinlog.settings.worker import GroupSettings, RestSettings, WorkerSettings
+from twinlog.worker.metrics.exposition import Pages
 from twinlog.worker.spark_flows import SparkOptions
 
 log = logging.getLogger(__name__)

@@ -12,9 +12,9 @@ from twinlog.connect.instances import CheckpointConnector, SourceConnector
 from twinlog.connect.running import RunningConnectors
 from twinlog.connect.running_connector import WorkerConnector
 from twinlog.connectors.model import ConnectorState
-from twinlog.metrics.connector_beans import ConnectorFacts, WorkerFacts, connector_beans, worker_beans
-from twinlog.metrics.exposition import BeanTable, Measurements
 from twinlog.spark.engine import JvmSampler
+from twinlog.worker.metrics.connector_beans import ConnectorFacts, WorkerFacts, connector_beans, worker_beans
+from twinlog.worker.metrics.exposition import BeanTable, Measurements
 from twinlog.worker.run_metrics import copying_beans, group_beans, running_facts
 from twinlog.worker.status.families import FlowMetricFacts, flow_families, jvm_families, process_families
 

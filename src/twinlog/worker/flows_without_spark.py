@@ -16,7 +16,6 @@ from twinlog.kafka.admin.cluster import ClusterAdmin, Connect, both_clusters
 from twinlog.kafka.retry import FLOW_STEP, retry_until_stopped
 from twinlog.log_once import AGAIN_S, DOUBLING_S, LogOnce
 from twinlog.message_ids import id_of, told, with_id
-from twinlog.metrics.meters import FlowMeters
 from twinlog.mirror.groups.checkpoint_writer import CheckpointWriter
 from twinlog.mirror.offsets.map_store import MapStore
 from twinlog.mirror.offsets.position_store import PositionsOfAll
@@ -37,6 +36,7 @@ from twinlog.worker.flow.flow_jobs import (
     begin_lifting,
     begin_publishing,
 )
+from twinlog.worker.metrics.meters import FlowMeters
 from twinlog.worker.periodic import PeriodicJob, PeriodicJobs
 from twinlog.worker.retrying import RetryDelay
 from twinlog.worker.status.flow_reporter import FlowReporter

@@ -19,8 +19,8 @@ from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.coordinator.group_session import GroupSession, LeadershipLease
 from twinlog.kafka.coordinator.membership import REBALANCE_S, SESSION_S, Generation, Membership
 from twinlog.kafka.retry import MEMBER_CONNECT_S
-from twinlog.metrics.meters import RecentTimes
 from twinlog.model.groups import TWINLOG_PROTOCOL
+from twinlog.worker.metrics.meters import RecentTimes
 
 log = logging.getLogger(__name__)
 

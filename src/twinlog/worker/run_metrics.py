@@ -10,7 +10,12 @@ from collections.abc import Collection, Iterator
 
 from twinlog import __version__
 from twinlog.clock import SYSTEM, Clock, wall_ms
-from twinlog.metrics.connector_beans import (
+from twinlog.model.types import GroupId
+from twinlog.settings.flow import FlowSettings
+from twinlog.spark.engine import JvmSampler
+from twinlog.worker.elected_flow import ElectedFlow
+from twinlog.worker.flow.flow import FlowRunner
+from twinlog.worker.metrics.connector_beans import (
     CHECKPOINT,
     HEARTBEAT,
     SOURCE,
@@ -24,13 +29,8 @@ from twinlog.metrics.connector_beans import (
     source_beans,
     worker_beans,
 )
-from twinlog.metrics.exposition import BeanTable, Measurements
-from twinlog.metrics.meters import FlowMeters
-from twinlog.model.types import GroupId
-from twinlog.settings.flow import FlowSettings
-from twinlog.spark.engine import JvmSampler
-from twinlog.worker.elected_flow import ElectedFlow
-from twinlog.worker.flow.flow import FlowRunner
+from twinlog.worker.metrics.exposition import BeanTable, Measurements
+from twinlog.worker.metrics.meters import FlowMeters
 from twinlog.worker.runner import Runner
 from twinlog.worker.status.families import FlowMetricFacts, flow_families, jvm_families, process_families
 

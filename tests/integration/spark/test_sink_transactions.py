@@ -15,14 +15,14 @@ import pytest
 from harness.cluster import KafkaCluster
 from harness.consume import consume
 from harness.topics import create_topic
-from twinlog.dataframes.decision import CommitDecision
-from twinlog.dataframes.transactions import BatchTransactions
-from twinlog.dataframes.write_task import MicroBatch, WriteTask, WriteTaskResult
-from twinlog.dataframes.writer import abort_parts, commit_parts, link_to, transactions_of, write_rows
 from twinlog.errors import ClusterError, CopyError, FencedError
 from twinlog.kafka.coordinator.transactions import NOBODY
 from twinlog.model.types import TopicName
 from twinlog.settings.flow import ClientSettings, ProducerSettings
+from twinlog.spark.dataframes.decision import CommitDecision
+from twinlog.spark.dataframes.transactions import BatchTransactions
+from twinlog.spark.dataframes.write_task import MicroBatch, WriteTask, WriteTaskResult
+from twinlog.spark.dataframes.writer import abort_parts, commit_parts, link_to, transactions_of, write_rows
 
 QUERY = "6f1ad9ba-5a9c-4b5c-8a1c-9b7e6a2f0c11"
 

@@ -27,7 +27,7 @@ COMMANDS = {
     "until, as before": (("twinlog", "run", "FILE", "--until=caught-up"), None),
     "check": (("twinlog", "check", "FILE"), None),
     "translate": (("twinlog", "translate", "FILE", "--group", "g"), None),
-    "connect-standalone": (("twinlog.connect_standalone", "WORKER"), 0),
+    "connect-standalone": (("twinlog.cli.connect_standalone", "WORKER"), 0),
     "connect-mirror-maker": (("twinlog.connect_mirror_maker", "FILE"), 0),
 }
 """Each command with its code after a signal; None for the code of an interrupted command."""
@@ -167,7 +167,7 @@ def test_nothing_is_loaded_before_a_signal_ends_the_process_with_one_line() -> N
     program = "import sys; before = set(sys.modules); import twinlog.console.signals; print(*set(sys.modules) - before)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert set(done.stdout.split()) <= {"__future__", "twinlog", "twinlog.console", "twinlog.console.signals"}
-    for module in ("__main__", "launcher", "connect_distributed", "connect_standalone", "connect_mirror_maker"):
+    for module in ("__main__", "launcher", "connect_mirror_maker", "cli/connect_distributed", "cli/connect_standalone"):
         source = Path(signals.__file__).parents[1] / f"{module}.py"
         top = [line for line in source.read_text().splitlines() if re.match(r"(import|from) ", line)]
         allowed = {"errno", "os", "sys", "twinlog.console.signals", "twinlog.__main__", "__future__"}

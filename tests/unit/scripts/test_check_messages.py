@@ -9,8 +9,8 @@ import pytest
 import typer.main
 
 from scripts.check_messages import stale_pages, wrong_messages, wrong_options
-from twinlog.explain.message import Message
-from twinlog.explain.reference import write_pages
+from twinlog.ops.explain.message import Message
+from twinlog.ops.explain.reference import write_pages
 
 CODE = '''
 """A docstring: the log was eaten by a dog."""

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from harness.virtual.clock import VirtualClock
-from tests.unit.metrics.measured import JVM
+from tests.unit.worker.metrics.measured import JVM
 from twinlog.errors import EngineError
 from twinlog.spark import engine as module
 from twinlog.spark.engine import FRESH_S, OLD_S, JvmSampler

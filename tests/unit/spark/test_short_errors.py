@@ -8,7 +8,9 @@ from collections.abc import Callable, Iterator
 import pytest
 from pyspark.util import handle_worker_exception
 
-from twinlog.dataframes.topic_source import (
+from twinlog.errors import ClusterError
+from twinlog.ops.verify.source import VerifyReader, VerifySource
+from twinlog.spark.dataframes.topic_source import (
     FilteringReader,
     TopicBatchReader,
     TopicBatchWriter,
@@ -16,8 +18,6 @@ from twinlog.dataframes.topic_source import (
     TopicStreamReader,
     TopicStreamWriter,
 )
-from twinlog.errors import ClusterError
-from twinlog.ops.verify.source import VerifyReader, VerifySource
 from twinlog.spark.short_errors import HIDE, without_trace
 
 OURS = ClusterError("cluster east: no broker can be reached")

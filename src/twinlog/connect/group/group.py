@@ -15,9 +15,9 @@ from twinlog.kafka.coordinator.membership import Generation, HeartbeatResult
 from twinlog.kafka.retry import GROUP_MEMBER, REFUSED
 from twinlog.log_once import DOUBLING_S, LogOnce
 from twinlog.message_ids import told, with_id
-from twinlog.metrics.meters import RecentTimes
 from twinlog.settings.worker import GroupSettings
 from twinlog.worker.group_membership import GroupMembership
+from twinlog.worker.metrics.meters import RecentTimes
 from twinlog.worker.placement.processes import ConnectorWeight, WorkerId, assign_connectors
 
 log = logging.getLogger(__name__)

@@ -33,8 +33,8 @@ from twinlog.connect.stage import timed_out
 from twinlog.connectors.model import ConnectorName
 from twinlog.errors import NotOwnerError, RequestError, UnavailableError, UndeliveredError
 from twinlog.message_ids import id_first, told
-from twinlog.metrics.exposition import Pages
 from twinlog.settings.worker import RestSettings
+from twinlog.worker.metrics.exposition import Pages
 
 T = TypeVar("T")
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
 
 from twinlog.config import load
-from twinlog.dataframes.options import flag
 from twinlog.errors import ClusterError, OptionError, PatternError
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect, both_clusters
 from twinlog.kafka.consumer.topic_reader import TopicReader
@@ -29,6 +28,7 @@ from twinlog.ops.inventory import LogOffsets, logs_of
 from twinlog.ops.verify.model import PartitionToVerify, UncomparedRange, VerifyRules
 from twinlog.ops.verify.sections import Bounds, sections_of
 from twinlog.settings.flow import ConsumerSettings, FlowSettings
+from twinlog.spark.dataframes.options import flag
 
 log = logging.getLogger(__name__)
 

@@ -11,9 +11,9 @@ from dataclasses import asdict, dataclass
 from enum import IntEnum
 from typing import Any
 
-from twinlog.explain.table import MESSAGES
 from twinlog.message_ids import ID
 from twinlog.model.amounts import counted
+from twinlog.ops.explain.table import MESSAGES
 from twinlog.ops.status.flow import FlowSnapshot
 from twinlog.ops.status.state import FlowCondition
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from twinlog.kafka.admin.cluster import ClusterAdmin
-from twinlog.metrics.meters import FlowMeters
 from twinlog.mirror.groups.checkpoint_writer import CheckpointWriter
 from twinlog.mirror.groups.group_offsets import GroupOffsetTranslator
 from twinlog.mirror.groups.group_sync import GroupSync
@@ -20,6 +19,7 @@ from twinlog.mirror.topics.left_fences import REMOVE, LeftFences, owners_of
 from twinlog.mirror.topics.writer_fence import WriterFence
 from twinlog.model.types import SourceOffset
 from twinlog.settings.flow import FlowSettings
+from twinlog.worker.metrics.meters import FlowMeters
 from twinlog.worker.periodic import PeriodicJob, PeriodicJobs
 from twinlog.worker.status.flow_reporter import FollowedSoFar
 from twinlog.worker.status.flow_status import FlowStatus

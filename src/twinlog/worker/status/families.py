@@ -23,10 +23,10 @@ from prometheus_client.metrics_core import (
 )
 
 from twinlog.lease.progress import AGE_BOUNDS_MS, DIFFERENCE_KINDS
-from twinlog.metrics.meters import FlowMeters
 from twinlog.model.held import HELD_REASONS
 from twinlog.model.types import TopicPartition
 from twinlog.spark.jvm.figures import JvmFigures
+from twinlog.worker.metrics.meters import FlowMeters
 from twinlog.worker.status.report import DriverReport
 
 FRESH_S = 30.0

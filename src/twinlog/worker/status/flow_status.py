@@ -14,10 +14,10 @@ from twinlog.clock import SYSTEM
 from twinlog.kafka.net.contact import is_throttle
 from twinlog.lease.progress import PartitionCounters, PartitionProgress, Report
 from twinlog.message_ids import with_id
-from twinlog.metrics.meters import FlowMeters
 from twinlog.model.amounts import counted
 from twinlog.model.reach import ClusterReachability
 from twinlog.model.types import SourceOffset, TopicName, TopicPartition
+from twinlog.worker.metrics.meters import FlowMeters
 from twinlog.worker.status.backlog import Backlog
 from twinlog.worker.status.held_and_paused import PausedPartitions
 from twinlog.worker.status.report import TopicProgress
