@@ -25,10 +25,10 @@ from twinlog.connect.group.state import Changed, GroupState
 from twinlog.connect.herder import Herder
 from twinlog.connect.storage import config_records, offset_records, status_records
 from twinlog.connect.storage.config_records import StoredRecord, UnreadableRecord
-from twinlog.connectors.model import Validation
 from twinlog.errors import ClusterError, NotOwnerError, RequestError, TopicGoneError
 from twinlog.kafka.coordinator.group_session import LeadershipLease
 from twinlog.settings.worker import GroupSettings
+from twinlog.worker.connectors.model import Validation
 from twinlog.worker.metrics.meters import RecentTimes
 from twinlog.worker.placement.processes import assign_connectors
 from twinlog.worker.spark_flows import SparkOptions

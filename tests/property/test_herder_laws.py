@@ -15,8 +15,8 @@ from twinlog.config.properties import parse_properties
 from twinlog.config.worker import worker_of
 from twinlog.connect import leader_duties
 from twinlog.connect.herder import Herder
-from twinlog.connectors.model import ConnectorName, ConnectorState, Health, TargetState
 from twinlog.errors import ClusterError, RequestError
+from twinlog.worker.connectors.model import ConnectorName, ConnectorState, Health, TargetState
 
 
 @pytest.mark.parametrize("number", range(12))

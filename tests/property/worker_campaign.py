@@ -13,8 +13,15 @@ from twinlog.connect.herder import Herder
 from twinlog.connect.storage import config_records
 from twinlog.connect.storage.cluster_state import ClusterState
 from twinlog.connect.storage.config_records import UnreadableRecord
-from twinlog.connectors.model import ConnectorName, ConnectorState, RestartRequest, StoredOffset, TargetState, TaskId
 from twinlog.errors import RequestError
+from twinlog.worker.connectors.model import (
+    ConnectorName,
+    ConnectorState,
+    RestartRequest,
+    StoredOffset,
+    TargetState,
+    TaskId,
+)
 
 WORKER_TEXT = worker_files.distributed()
 

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from twinlog.connect.group.member import WorkerState, decode_assignment, encode_assignment
-from twinlog.connectors.model import ConnectorName
 from twinlog.mirror.offsets.exact_map import Point
 from twinlog.mirror.offsets.maps import ExactMaps
 from twinlog.mirror.offsets.positions import HEADER, PositionRecord, decode_position
@@ -18,6 +17,7 @@ from twinlog.mirror.topics.journal_keys import SwitchoverState
 from twinlog.model.types import Alias, SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.ops.switchover.journal import SwitchoverRun, read_entries, run_record
 from twinlog.ops.switchover.model import SwitchoverDirection, SwitchoverKind, SwitchoverOptions
+from twinlog.worker.connectors.model import ConnectorName
 from twinlog.worker.control.records import asked_by, stored
 from twinlog.worker.election.member import Leadership, LeaderTerm, Member
 from twinlog.worker.reload.reload_requests import ReloadRequest

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from twinlog.config.connector import ConnectorFlow, build_connector, connector_kind
 from twinlog.config.worker import WorkerConfig
 from twinlog.connect.group.state import GroupState
-from twinlog.connectors.disagreements import disagreements
-from twinlog.connectors.model import Config, ConnectorName, TargetState
 from twinlog.errors import ConfigError
 from twinlog.settings.flow import FlowSettings
+from twinlog.worker.connectors.disagreements import disagreements
+from twinlog.worker.connectors.model import Config, ConnectorName, TargetState
 from twinlog.worker.placement.processes import ConnectorWeight
 
 MOST_TASKS = 32

@@ -30,7 +30,6 @@ from twinlog.connect.running_connector import WorkerConnector
 from twinlog.connect.storage import offset_records
 from twinlog.connect.storage.offset_records import OffsetRecord, OffsetsByConnector
 from twinlog.connect.storage.record_log import StateTopic
-from twinlog.connectors.model import ConnectorName, StoredOffset
 from twinlog.errors import ClusterError, RefusedError
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
 from twinlog.kafka.consumer.topic_reader import TopicReader
@@ -40,6 +39,7 @@ from twinlog.mirror.topics.internal_topics import positions
 from twinlog.model.types import TopicName
 from twinlog.settings.flow import FlowSettings
 from twinlog.settings.worker import StorageTopic
+from twinlog.worker.connectors.model import ConnectorName, StoredOffset
 
 log = logging.getLogger(__name__)
 

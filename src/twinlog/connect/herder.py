@@ -21,8 +21,11 @@ from twinlog.connect.storage.cluster_state import ClusterState
 from twinlog.connect.storage.status_records import ActiveTopicRecord, Statuses
 from twinlog.connect.worker_metrics import WorkerMetrics
 from twinlog.connect.worker_thread import WorkerThread
-from twinlog.connectors import definitions
-from twinlog.connectors.model import (
+from twinlog.errors import RequestError
+from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
+from twinlog.message_ids import id_first, with_id
+from twinlog.worker.connectors import definitions
+from twinlog.worker.connectors.model import (
     VERSION,
     Config,
     ConnectorInfo,
@@ -43,10 +46,7 @@ from twinlog.connectors.model import (
     TopicControlRequest,
     Validation,
 )
-from twinlog.connectors.validation import QUERY, refused, validate
-from twinlog.errors import RequestError
-from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
-from twinlog.message_ids import id_first, with_id
+from twinlog.worker.connectors.validation import QUERY, refused, validate
 from twinlog.worker.spark_flows import SparkOptions
 
 COMMIT = "twinlog"

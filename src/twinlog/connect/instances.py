@@ -7,10 +7,10 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
-from twinlog.connectors.model import OffsetPart
 from twinlog.lease.lease_server import LeaseServer
 from twinlog.model.types import GroupId, TopicPartition
 from twinlog.settings.flow import FlowSettings
+from twinlog.worker.connectors.model import OffsetPart
 from twinlog.worker.flow.flow import FlowRunner
 from twinlog.worker.flow.flow_host import FlowBuilder, FlowHost, HostState
 from twinlog.worker.flows_without_spark import GroupsFlow, IdleFlow, in_thread

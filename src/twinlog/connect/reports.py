@@ -24,10 +24,10 @@ from twinlog.connect.storage.status_records import (
     StatusRecord,
     TaskStatusRecord,
 )
-from twinlog.connectors.model import VERSION, Config, ConnectorName, ConnectorState, Status, TargetState, TaskId
 from twinlog.errors import RequestError
 from twinlog.kafka.retry import TASK_CONFIGS
 from twinlog.log_once import AGAIN_S, LogOnce
+from twinlog.worker.connectors.model import VERSION, Config, ConnectorName, ConnectorState, Status, TargetState, TaskId
 
 Part = ConnectorName | TaskId
 

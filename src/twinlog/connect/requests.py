@@ -21,8 +21,6 @@ from twinlog.connect.group.member import Assignment
 from twinlog.connect.group.state import GroupState
 from twinlog.connect.stage import timed_out
 from twinlog.connect.worker_thread import WorkerThread
-from twinlog.connectors.model import ConnectorName, StoredOffset, TargetState, TopicControlRequest
-from twinlog.connectors.offset_rules import check_offsets
 from twinlog.errors import ClusterError, NotOwnerError, OptionError, RequestError, UnavailableError
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
 from twinlog.message_ids import id_first
@@ -32,6 +30,8 @@ from twinlog.ops.topics.reader import TopicsReader, this_process
 from twinlog.ops.topics.text import command_json, moves_json, outcome_json, topics_json
 from twinlog.settings.flow import FlowSettings
 from twinlog.settings.worker import WorkerSettings
+from twinlog.worker.connectors.model import ConnectorName, StoredOffset, TargetState, TopicControlRequest
+from twinlog.worker.connectors.offset_rules import check_offsets
 from twinlog.worker.control.model import LogPlace, LogPlaceKind, TopicCommand, TopicVerb
 
 T = TypeVar("T")

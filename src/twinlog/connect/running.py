@@ -18,13 +18,13 @@ from twinlog.connect.instances import (
     SourceConnector,
 )
 from twinlog.connect.running_connector import WorkerConnector
-from twinlog.connectors.model import ConnectorName, RestartRequest, TargetState, TaskId
 from twinlog.errors import ClusterError, EngineError, TwinlogError
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
 from twinlog.message_ids import told, with_id
 from twinlog.model.types import Alias
 from twinlog.settings.flow import FlowSettings
 from twinlog.worker.bridge import may_bridge
+from twinlog.worker.connectors.model import ConnectorName, RestartRequest, TargetState, TaskId
 from twinlog.worker.flow.flow_host import FlowBuilder
 from twinlog.worker.flows_without_spark import GroupsFlow, IdleFlow, in_thread
 from twinlog.worker.spark_flows import SparkFlows, SparkOptions

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 from twinlog.config.connector import ConnectorFlow
 from twinlog.connect.instances import ConnectorInstance, Work
-from twinlog.connectors.model import Config, ConnectorName, ConnectorState, RestartRequest, Status, TargetState
-from twinlog.connectors.task_configs import task_configs
 from twinlog.message_ids import with_id
+from twinlog.worker.connectors.model import Config, ConnectorName, ConnectorState, RestartRequest, Status, TargetState
+from twinlog.worker.connectors.task_configs import task_configs
 
 TROUBLE_S = 5.0
 """How long a trouble lasts before it is shown, and how long it is shown before the next trouble, in seconds."""

@@ -11,8 +11,8 @@ from twinlog.connect.group.group import ConnectGroup
 from twinlog.connect.instances import CheckpointConnector, SourceConnector
 from twinlog.connect.running import RunningConnectors
 from twinlog.connect.running_connector import WorkerConnector
-from twinlog.connectors.model import ConnectorState
 from twinlog.spark.engine import JvmSampler
+from twinlog.worker.connectors.model import ConnectorState
 from twinlog.worker.metrics.connector_beans import ConnectorFacts, WorkerFacts, connector_beans, worker_beans
 from twinlog.worker.metrics.exposition import BeanTable, Measurements
 from twinlog.worker.run_metrics import copying_beans, group_beans, running_facts

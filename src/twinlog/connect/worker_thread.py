@@ -22,7 +22,6 @@ from twinlog.connect.reports import AskLeader, StatusReports, TaskReports
 from twinlog.connect.running import RunningConnectors
 from twinlog.connect.stage import JOINS, READS_TOPICS, Stages
 from twinlog.connect.storage.cluster_state import StateChanges
-from twinlog.connectors.model import ConnectorName, RestartRequest, TargetState, TaskId
 from twinlog.errors import (
     ClusterError,
     RefusedError,
@@ -36,6 +35,7 @@ from twinlog.kafka.retry import WORKER_TOPICS, retry_until_stopped
 from twinlog.log_once import AGAIN_S, DOUBLING_S, LogOnce
 from twinlog.message_ids import told, with_id
 from twinlog.settings.worker import GroupSettings
+from twinlog.worker.connectors.model import ConnectorName, RestartRequest, TargetState, TaskId
 from twinlog.worker.spark_flows import SparkOptions
 
 log = logging.getLogger(__name__)

@@ -16,12 +16,12 @@ from twinlog.config.file_kind import FileKind, kind_of
 from twinlog.config.keys.key import UnknownKeys
 from twinlog.config.text.entries import refuse_useless
 from twinlog.config.worker import WorkerConfig, load_worker
-from twinlog.connectors.model import VERSION
 from twinlog.errors import ConfigError, RequestError
 from twinlog.message_ids import split_id
 from twinlog.mistakes import MISSING, ConfigProblem, ConfigWarning, MistakeKind
 from twinlog.settings.flow import FlowSettings
 from twinlog.settings.worker import WorkerSettings
+from twinlog.worker.connectors.model import VERSION
 
 _INVALID = re.compile(r"Invalid value (.*) for configuration [^:]*: (?:expected )?(.*)", re.DOTALL)
 
@@ -73,7 +73,7 @@ def _check(path: Path, connector: ConnectorFile, worker: WorkerConfig) -> tuple[
     except ConfigError as error:
         problems = [_problem(path, one.key, one.text, one.expected, one.kind) for one in error.problems]
         raise ConfigError(problems, _in_file(path, error.warnings)) from None
-    from twinlog.connectors.validation import validate  # noqa: PLC0415 - only who has connectors waits for it
+    from twinlog.worker.connectors.validation import validate  # noqa: PLC0415 - only who has connectors waits for it
 
     try:
         checked = validate(connector.config["connector.class"], connector.config, worker, VERSION)

@@ -18,11 +18,11 @@ from twinlog.connect.storage import config_records, record_log
 from twinlog.connect.storage.cluster_state import ClusterState
 from twinlog.connect.storage.config_records import ConfigRecord
 from twinlog.connect.storage.record_log import StateTopic
-from twinlog.connectors.model import ConnectorName, TargetState, TaskId
 from twinlog.errors import ClusterError, TooFewBrokersError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.fetch_session import Fetched, FetchSession
 from twinlog.settings.worker import StorageTopic
+from twinlog.worker.connectors.model import ConnectorName, TargetState, TaskId
 
 GENERATIONS = 250
 CONNECTORS = 100

@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from twinlog.connect.herder import Herder
-from twinlog.connectors.model import (
+from twinlog.errors import RequestError
+from twinlog.worker.connectors.model import (
     Config,
     ConnectorInfo,
     ConnectorName,
@@ -28,7 +29,6 @@ from twinlog.connectors.model import (
     TopicControlRequest,
     Validation,
 )
-from twinlog.errors import RequestError
 
 WORKER = "worker:8083"
 SOURCE = "org.apache.kafka.connect.mirror.MirrorSourceConnector"

@@ -7,7 +7,6 @@ from typing import Any
 from harness.wait import wait_for
 from twinlog.config.connector import ConnectorFlow
 from twinlog.connect.running import RunningConnectors
-from twinlog.connectors.model import ConnectorName, TargetState
 from twinlog.model.types import Alias
 from twinlog.settings.flow import (
     AdminSettings,
@@ -16,6 +15,7 @@ from twinlog.settings.flow import (
     FlowSettings,
     ProducerSettings,
 )
+from twinlog.worker.connectors.model import ConnectorName, TargetState
 
 CLIENT = ClientSettings(("127.0.0.1:1",))
 C = ConnectorName("c")

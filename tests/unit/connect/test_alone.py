@@ -12,7 +12,7 @@ from twinlog.connect.storage.cluster_state import StateChanges
 from twinlog.connect.storage.offset_records import OffsetRecord
 from twinlog.connect.storage.record_log import MemoryLog
 from twinlog.connect.storage.status_records import ConnectorStatusRecord
-from twinlog.connectors.model import ConnectorName, ConnectorState, RestartRequest, Status, TargetState
+from twinlog.worker.connectors.model import ConnectorName, ConnectorState, RestartRequest, Status, TargetState
 
 C = ConnectorName("c")
 

@@ -11,7 +11,7 @@ from twinlog.connect.connector_flows import MOST_TASKS, ConnectorFlows
 from twinlog.connect.group.state import state_alone
 from twinlog.connect.storage import offset_records
 from twinlog.connect.storage.record_log import MemoryLog
-from twinlog.connectors.model import ConnectorName, TargetState
+from twinlog.worker.connectors.model import ConnectorName, TargetState
 from twinlog.worker.placement.processes import ConnectorWeight
 
 C = ConnectorName("c")

@@ -12,7 +12,7 @@ from typing import Any, cast
 import pytest
 
 from harness.wait import wait_for
-from tests.unit.connectors.test_validation import WORKER
+from tests.unit.worker.connectors.test_validation import WORKER
 from twinlog.clock import SYSTEM
 from twinlog.config.properties import parse_properties
 from twinlog.config.worker import worker_of
@@ -23,9 +23,9 @@ from twinlog.connect.group.state import GroupState
 from twinlog.connect.storage import config_records, offset_records, status_records
 from twinlog.connect.storage.config_records import StoredRecord
 from twinlog.connect.storage.record_log import MemoryLog
-from twinlog.connectors.model import ConnectorName, StoredOffset
 from twinlog.errors import ClusterError, RefusedError
 from twinlog.kafka.retry import RetryPolicy
+from twinlog.worker.connectors.model import ConnectorName, StoredOffset
 
 C = ConnectorName("c")
 CONFIG = worker_of(parse_properties(WORKER, "w"), "w")

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.connect.worker.whole_worker import Nowhere, OffsetLog, SlowLog
-from tests.unit.connectors.test_validation import WORKER
+from tests.unit.worker.connectors.test_validation import WORKER
 from twinlog.config.properties import parse_properties
 from twinlog.config.worker import worker_of
 from twinlog.connect.group.group import StandaloneGroup
 from twinlog.connect.group.state import Changed, GroupState
 from twinlog.connect.herder import Herder
 from twinlog.connect.storage import config_records, status_records
-from twinlog.connectors.model import Health
+from twinlog.worker.connectors.model import Health
 from twinlog.worker.spark_flows import SparkOptions
 
 

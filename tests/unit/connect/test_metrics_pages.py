@@ -11,9 +11,9 @@ import pytest
 
 from tests.unit.connect.serving import serving
 from twinlog.connect.rest.metrics import MetricsServer, metrics_server
-from twinlog.connectors.model import Health, HealthStatus
 from twinlog.settings import worker as settings
 from twinlog.settings.worker import ListenerAddress, MetricsSettings
+from twinlog.worker.connectors.model import Health, HealthStatus
 
 FREE = ListenerAddress("http", "127.0.0.1", 0)
 

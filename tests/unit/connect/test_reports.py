@@ -16,9 +16,9 @@ from twinlog.connect.reports import TaskReports
 from twinlog.connect.running import RunningConnectors
 from twinlog.connect.storage.cluster_state import ClusterState
 from twinlog.connect.storage.config_records import CommitRecord, ConnectorRecord, TargetStateRecord, TaskRecord
-from twinlog.connectors.model import Config, ConnectorName, TargetState, TaskId
 from twinlog.errors import RequestError
 from twinlog.kafka.retry import TASK_CONFIGS
+from twinlog.worker.connectors.model import Config, ConnectorName, TargetState, TaskId
 
 C = ConnectorName("c")
 LEADER = Assignment(1, "http://leader", True, frozenset({C}), {})

@@ -13,14 +13,14 @@ from typing import Any, cast
 import pytest
 
 from harness.virtual.clock import BEGIN, VirtualClock
-from tests.unit.connectors.test_validation import WORKER as FILE
+from tests.unit.worker.connectors.test_validation import WORKER as FILE
 from tests.unit.worker.control.controlling import PARTS, Scene, scene
 from twinlog.config.properties import parse_properties
 from twinlog.config.worker import worker_of
 from twinlog.connect.group.member import Assignment
 from twinlog.connect.requests import FENCE_S, GROUP_S, OWNER_S, OffsetRequests, RequestGuard, TopicRequests
-from twinlog.connectors.model import ConnectorName, StoredOffset, TargetState, TopicControlRequest
 from twinlog.errors import ClusterError, NotOwnerError, RefusedError, RequestError, UnavailableError
+from twinlog.worker.connectors.model import ConnectorName, StoredOffset, TargetState, TopicControlRequest
 
 LEADS = Assignment(1, "http://leader", leads=True, connectors=frozenset(), owners={})
 

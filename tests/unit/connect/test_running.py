@@ -12,11 +12,11 @@ from tests.unit.connect.one_connector import C, attend, flow, have, shown, state
 from twinlog.config.connector import ConnectorFlow
 from twinlog.connect import running as module
 from twinlog.connect.running import RunningConnectors
-from twinlog.connectors.model import ConnectorName, ConnectorState, RestartRequest, TargetState, TaskId
 from twinlog.errors import ClusterError, RefusedError, TwinlogError
 from twinlog.settings.flow import (
     FlowSettings,
 )
+from twinlog.worker.connectors.model import ConnectorName, ConnectorState, RestartRequest, TargetState, TaskId
 from twinlog.worker.spark_flows import SparkOptions
 
 ALL = RestartRequest(C, include_tasks=True)

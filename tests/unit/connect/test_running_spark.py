@@ -14,12 +14,12 @@ from tests.unit.connect.one_connector import C, attend, flow, have, shown, state
 from twinlog.config.connector import ConnectorFlow
 from twinlog.connect import running as module
 from twinlog.connect.running import RunningConnectors
-from twinlog.connectors.model import ConnectorName, ConnectorState, RestartRequest, TargetState
 from twinlog.errors import EngineError
 from twinlog.model.types import Alias
 from twinlog.settings.flow import FlowSettings
 from twinlog.settings.transform import TransformSettings
 from twinlog.worker import spark_flows
+from twinlog.worker.connectors.model import ConnectorName, ConnectorState, RestartRequest, TargetState
 from twinlog.worker.flow import flow_host
 from twinlog.worker.spark_flows import SparkOptions
 

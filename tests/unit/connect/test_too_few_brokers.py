@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from tests.unit.connect.worker.whole_worker import Nowhere
-from tests.unit.connectors.test_validation import WORKER
+from tests.unit.worker.connectors.test_validation import WORKER
 from twinlog.config.properties import parse_properties
 from twinlog.config.worker import worker_of
 from twinlog.connect.group.group import StandaloneGroup

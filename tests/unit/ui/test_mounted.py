@@ -25,13 +25,13 @@ from twinlog.connect.rest.api import RestApi
 from twinlog.connect.rest.metrics import MetricsServer
 from twinlog.connect.rest.server import RestServer
 from twinlog.connect.rest.users import Users
-from twinlog.connectors.model import ConnectorName
 from twinlog.console.flow_files import FlowsOfFile
 from twinlog.ops.connectors.rest import Access
 from twinlog.settings.flow import FlowSettings
 from twinlog.settings.worker import RestSettings, ServedConsole
 from twinlog.ui.mounted import MountedConsole
 from twinlog.ui.sources import ProcessSources
+from twinlog.worker.connectors.model import ConnectorName
 from twinlog.worker.metrics.exposition import Measurements, Pages
 
 DEADLINE_S = 60.0

@@ -9,10 +9,10 @@ from collections.abc import Set
 from twinlog.clock import LONG_AGO, Clock
 from twinlog.connect.group.member import Assignment
 from twinlog.connect.group.state import GroupState
-from twinlog.connectors.model import ConnectorName, ConnectorState
 from twinlog.errors import ClusterError, RefusedError
 from twinlog.kafka.retry import LEADER_FENCING
 from twinlog.log_once import LogOnce
+from twinlog.worker.connectors.model import ConnectorName, ConnectorState
 
 log = logging.getLogger(__name__)
 

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import NoReturn, Protocol
 
 from twinlog.connect.group.member import Assignment, WorkerState, decode_assignment, encode_assignment
-from twinlog.connectors.model import ConnectorName
 from twinlog.errors import ClusterError, GroupTakenError, RefusedError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.coordinator.membership import Generation, HeartbeatResult
@@ -16,6 +15,7 @@ from twinlog.kafka.retry import GROUP_MEMBER, REFUSED
 from twinlog.log_once import DOUBLING_S, LogOnce
 from twinlog.message_ids import told, with_id
 from twinlog.settings.worker import GroupSettings
+from twinlog.worker.connectors.model import ConnectorName
 from twinlog.worker.group_membership import GroupMembership
 from twinlog.worker.metrics.meters import RecentTimes
 from twinlog.worker.placement.processes import ConnectorWeight, WorkerId, assign_connectors

@@ -6,9 +6,9 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from twinlog.connectors.model import ConnectorName
 from twinlog.model.compact_json import ascii_json, object_of
 from twinlog.model.topics import listed
+from twinlog.worker.connectors.model import ConnectorName
 
 log = logging.getLogger(__name__)
 

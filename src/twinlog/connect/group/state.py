@@ -23,10 +23,10 @@ from twinlog.connect.storage.config_records import (
 from twinlog.connect.storage.offset_records import OffsetRecord, OffsetsByConnector
 from twinlog.connect.storage.record_log import ClaimedLog, MemoryLog, RecordLog, StateTopic
 from twinlog.connect.storage.status_records import Statuses, StatusRecord
-from twinlog.connectors.model import Config, ConnectorName, RestartRequest, StoredOffset, TargetState, TaskId
 from twinlog.errors import TopicGoneError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.settings.worker import GroupSettings
+from twinlog.worker.connectors.model import Config, ConnectorName, RestartRequest, StoredOffset, TargetState, TaskId
 
 T = TypeVar("T")
 

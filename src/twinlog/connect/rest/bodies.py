@@ -15,7 +15,8 @@ from typing import Any, NoReturn
 
 from starlette.requests import Request
 
-from twinlog.connectors.model import (
+from twinlog.errors import RequestError
+from twinlog.worker.connectors.model import (
     BLANKS,
     INITIAL_STATES,
     ConnectorName,
@@ -24,7 +25,6 @@ from twinlog.connectors.model import (
     TargetState,
     TopicControlRequest,
 )
-from twinlog.errors import RequestError
 
 _BLANKS = " \t\r\n"
 _LONGEST_NUMBER = 1000

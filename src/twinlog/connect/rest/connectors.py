@@ -22,8 +22,8 @@ from starlette.routing import Route
 from twinlog.connect.rest import bodies, responses
 from twinlog.connect.rest.api import Handler, RestApi, RestMethod, connector_of, flag, resource
 from twinlog.connect.rest.forward import ALGORITHM, SIGNATURE, sign, supported
-from twinlog.connectors.model import Config, ConnectorName, RestartRequest, TargetState, TaskId
 from twinlog.errors import RequestError
+from twinlog.worker.connectors.model import Config, ConnectorName, RestartRequest, TargetState, TaskId
 
 _LARGEST = 2**31
 _EXPANSIONS = ("status", "info")

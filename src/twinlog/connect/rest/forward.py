@@ -22,8 +22,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from twinlog.connect.rest.responses import error
-from twinlog.connectors.model import Config, ConnectorName
 from twinlog.errors import NotOwnerError, RequestError, UndeliveredError
+from twinlog.worker.connectors.model import Config, ConnectorName
 
 SIGNATURE = "X-Connect-Authorization"
 ALGORITHM = "X-Connect-Request-Signature-Algorithm"

@@ -22,9 +22,9 @@ from twinlog.connect.rest.api import RestApi, RestMethod, resource
 from twinlog.connect.rest.middleware import BesideConsole
 from twinlog.connect.rest.serving import BoundListener, Limits, ServerThread, bind, close, servers
 from twinlog.connect.rest.worker import HEALTH, health_response
-from twinlog.connectors.model import Health, HealthStatus
 from twinlog.settings.tls import server_context
 from twinlog.settings.worker import ListenerAddress, MetricsSettings
+from twinlog.worker.connectors.model import Health, HealthStatus
 from twinlog.worker.metrics.exposition import Pages
 
 TEXT, JSON = "/metrics", "/metrics.json"

@@ -8,7 +8,7 @@ from typing import Any
 
 from starlette.responses import Response
 
-from twinlog.connectors.model import (
+from twinlog.worker.connectors.model import (
     ConnectorInfo,
     ConnectorStatus,
     KeyDefinition,

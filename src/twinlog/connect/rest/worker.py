@@ -21,9 +21,9 @@ from twinlog.clock import wall_ms
 from twinlog.connect.rest import bodies, responses
 from twinlog.connect.rest.api import RestApi, RestMethod, flag, resource
 from twinlog.connect.rest.levels import LEVELS
-from twinlog.connectors.model import Health, HealthStatus
 from twinlog.errors import RequestError
 from twinlog.message_ids import with_id
+from twinlog.worker.connectors.model import Health, HealthStatus
 
 HEALTH = "/health"
 _STATUS = {Health.HEALTHY: 200, Health.STARTING: 503, Health.UNHEALTHY: 500}

@@ -16,7 +16,7 @@ from twinlog.connect.storage.config_records import (
     TargetStateRecord,
     TaskRecord,
 )
-from twinlog.connectors.model import Config, ConnectorName, RestartRequest, TargetState, TaskId
+from twinlog.worker.connectors.model import Config, ConnectorName, RestartRequest, TargetState, TaskId
 
 
 @dataclass(slots=True)

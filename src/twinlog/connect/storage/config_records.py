@@ -10,8 +10,8 @@ from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from twinlog.connectors.model import Config, ConnectorName, RestartRequest, TargetState, TaskId
 from twinlog.model.compact_json import utf8_json
+from twinlog.worker.connectors.model import Config, ConnectorName, RestartRequest, TargetState, TaskId
 
 StoredRecord = tuple[bytes, bytes | None]
 """Key and value of a record; a value of None deletes."""

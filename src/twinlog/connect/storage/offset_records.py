@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from twinlog.connect.storage.config_records import StoredRecord, UnreadableRecord
-from twinlog.connectors.model import ConnectorName, OffsetPart, StoredOffset
 from twinlog.model.compact_json import utf8_json
+from twinlog.worker.connectors.model import ConnectorName, OffsetPart, StoredOffset
 
 SOURCE_FIELDS = ("cluster", "partition", "topic")
 CHECKPOINT_FIELDS = ("partition", "topic", "group")

@@ -20,7 +20,6 @@ from twinlog.connect.storage.config_records import StoredRecord, UnreadableRecor
 from twinlog.connect.storage.offset_file import KEY, LastWriter, OffsetFile
 from twinlog.connect.storage.offset_records import OffsetRecord
 from twinlog.connect.storage.record_log import StateTopic
-from twinlog.connectors.model import ConnectorName, OffsetPart, StoredOffset
 from twinlog.errors import ClusterError, RefusedError
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
 from twinlog.kafka.retry import CONNECTOR_POSITIONS
@@ -28,6 +27,7 @@ from twinlog.log_once import AGAIN_S, LogOnce
 from twinlog.mirror.topics.internal_topics import positions
 from twinlog.settings.flow import FlowSettings
 from twinlog.settings.worker import StorageTopic
+from twinlog.worker.connectors.model import ConnectorName, OffsetPart, StoredOffset
 
 log = logging.getLogger(__name__)
 

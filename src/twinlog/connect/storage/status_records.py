@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from twinlog.connect.storage.config_records import StoredRecord, UnreadableRecord, load, number, optional_text, text
-from twinlog.connectors.model import ConnectorName, ConnectorState, Status, TaskId
 from twinlog.model.compact_json import utf8_json
+from twinlog.worker.connectors.model import ConnectorName, ConnectorState, Status, TaskId
 
 CONNECTOR, TASK, TOPIC = "status-connector-", "status-task-", "status-topic-"
 OF_CONNECTOR = ":connector-"

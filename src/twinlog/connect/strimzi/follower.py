@@ -30,16 +30,16 @@ from twinlog.connect.strimzi.steps import (
     offsets_asked,
     steps,
 )
-from twinlog.connectors.model import (
+from twinlog.errors import ConfigError, NotOwnerError, RequestError
+from twinlog.log_once import AGAIN_S, LogOnce
+from twinlog.message_ids import with_id
+from twinlog.worker.connectors.model import (
     ConnectorName,
     ConnectorState,
     RestartRequest,
     TargetState,
     TaskId,
 )
-from twinlog.errors import ConfigError, NotOwnerError, RequestError
-from twinlog.log_once import AGAIN_S, LogOnce
-from twinlog.message_ids import with_id
 
 log = logging.getLogger(__name__)
 

@@ -23,7 +23,10 @@ from twinlog.config.strimzi.resource import AutoRestart, PlannedConnector
 from twinlog.config.text.values import MissingError
 from twinlog.connect.herder import Herder
 from twinlog.connect.rest import bodies, responses
-from twinlog.connectors.model import (
+from twinlog.errors import NotOwnerError, RequestError
+from twinlog.kafka.retry import OFFSETS_ANNOTATION
+from twinlog.log_once import AGAIN_S, LogOnce
+from twinlog.worker.connectors.model import (
     INITIAL_STATES,
     Config,
     ConnectorName,
@@ -32,9 +35,6 @@ from twinlog.connectors.model import (
     TargetState,
     TaskId,
 )
-from twinlog.errors import NotOwnerError, RequestError
-from twinlog.kafka.retry import OFFSETS_ANNOTATION
-from twinlog.log_once import AGAIN_S, LogOnce
 
 LONGEST_S = 3600.0
 

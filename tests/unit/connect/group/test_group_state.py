@@ -13,7 +13,7 @@ from twinlog.connect.storage import config_records, offset_records, status_recor
 from twinlog.connect.storage.config_records import StoredRecord, UnreadableRecord
 from twinlog.connect.storage.record_log import MemoryLog
 from twinlog.connect.storage.status_records import ConnectorStatusRecord
-from twinlog.connectors.model import ConnectorName, ConnectorState, Status, StoredOffset
+from twinlog.worker.connectors.model import ConnectorName, ConnectorState, Status, StoredOffset
 
 C = ConnectorName("c")
 OFFSET = StoredOffset({"cluster": "a", "partition": 0, "topic": "t"}, {"offset": 41})

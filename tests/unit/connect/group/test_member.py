@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from twinlog.connect.group.member import Assignment, RebalanceLogger, WorkerState, decode_assignment, encode_assignment
-from twinlog.connectors.model import ConnectorName
+from twinlog.worker.connectors.model import ConnectorName
 
 C = ConnectorName("c")
 TOPICS = ("configs", "offsets", "status")

@@ -19,11 +19,11 @@ from harness.virtual.requests import HEARTBEAT, JOIN_GROUP, SYNC_GROUP
 from twinlog.connect.group.earlier_workers import UNHEARD_S
 from twinlog.connect.group.group import WorkerGroup
 from twinlog.connect.group.member import WorkerState
-from twinlog.connectors.model import ConnectorName
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.settings.flow import ClientSettings
 from twinlog.settings.worker import GroupSettings, StorageTopic
+from twinlog.worker.connectors.model import ConnectorName
 from twinlog.worker.placement.processes import ConnectorWeight
 
 SETTINGS = GroupSettings("workers", *(StorageTopic(name, 1, 1) for name in ("configs", "offsets", "states")))

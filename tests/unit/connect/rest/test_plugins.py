@@ -10,9 +10,9 @@ import pytest
 
 from twinlog.config.connector import CONNECTOR_CLASSES
 from twinlog.config.keys.converter import CONVERTERS
-from twinlog.connectors.definitions import plugin_keys, plugins
-from twinlog.connectors.model import KeyDefinition
 from twinlog.errors import RequestError
+from twinlog.worker.connectors.definitions import plugin_keys, plugins
+from twinlog.worker.connectors.model import KeyDefinition
 
 ROWS = [
     json.loads(line) for line in (Path(__file__).parents[3] / "recorded" / "plugins.jsonl").read_text().splitlines()

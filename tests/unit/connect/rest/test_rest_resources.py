@@ -8,8 +8,8 @@ import pytest
 
 from tests.unit.connect.fake_herder import SOURCE
 from tests.unit.connect.serving import Client, afresh, serving
-from twinlog.connectors.model import Health, HealthStatus, TargetState
 from twinlog.errors import RequestError
+from twinlog.worker.connectors.model import Health, HealthStatus, TargetState
 
 CONFIG = {"connector.class": SOURCE, "tasks.max": "2"}
 STATUS = {

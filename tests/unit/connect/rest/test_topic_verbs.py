@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.unit.connect.serving import Client, afresh
-from twinlog.connectors.model import TopicControlRequest
+from twinlog.worker.connectors.model import TopicControlRequest
 
 PATH = "/connectors/c/twinlog/topics"
 

@@ -22,7 +22,7 @@ from twinlog.connect.storage.config_records import (
     encode,
 )
 from twinlog.connect.storage.record_log import MemoryLog
-from twinlog.connectors.model import ConnectorName, RestartRequest, TargetState, TaskId
+from twinlog.worker.connectors.model import ConnectorName, RestartRequest, TargetState, TaskId
 
 C, D = ConnectorName("c"), ConnectorName("d")
 

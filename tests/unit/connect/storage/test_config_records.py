@@ -18,7 +18,7 @@ from twinlog.connect.storage.config_records import (
     decode,
     encode,
 )
-from twinlog.connectors.model import ConnectorName, RestartRequest, TargetState, TaskId
+from twinlog.worker.connectors.model import ConnectorName, RestartRequest, TargetState, TaskId
 
 NAME = ConnectorName("a->b.MirrorSource-1")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from twinlog.connect.storage.offset_records import OffsetRecord, decode, encode
-from twinlog.connectors.model import ConnectorName, OffsetPart, StoredOffset
+from twinlog.worker.connectors.model import ConnectorName, OffsetPart, StoredOffset
 
 C = ConnectorName("c")
 

@@ -8,11 +8,11 @@ from twinlog.connect.storage import offset_records
 from twinlog.connect.storage.config_records import UnreadableRecord
 from twinlog.connect.storage.offset_records import OffsetRecord, OffsetsByConnector
 from twinlog.connect.storage.record_log import StateTopic
-from twinlog.connectors.model import ConnectorName, StoredOffset
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.model.compact_json import utf8_json
 from twinlog.settings.flow import ClientSettings
 from twinlog.settings.worker import StorageTopic
+from twinlog.worker.connectors.model import ConnectorName, StoredOffset
 
 C = ConnectorName("c")
 

@@ -15,7 +15,7 @@ from twinlog.connect.storage.status_records import (
     decode,
     encode,
 )
-from twinlog.connectors.model import ConnectorName, ConnectorState, Status, TaskId
+from twinlog.worker.connectors.model import ConnectorName, ConnectorState, Status, TaskId
 
 C = ConnectorName("a-1")
 HERE, THERE = "one:8083", "two:8083"

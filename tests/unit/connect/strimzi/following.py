@@ -9,7 +9,8 @@ from pathlib import Path
 from twinlog.config.strimzi.load import load_resource
 from twinlog.connect.herder import Herder
 from twinlog.connect.strimzi.follower import ResourceFollower
-from twinlog.connectors.model import (
+from twinlog.errors import NotOwnerError, RequestError
+from twinlog.worker.connectors.model import (
     ConnectorInfo,
     ConnectorName,
     ConnectorState,
@@ -21,7 +22,6 @@ from twinlog.connectors.model import (
     TargetState,
     TaskId,
 )
-from twinlog.errors import NotOwnerError, RequestError
 
 PLACE = {"cluster": "east", "topic": "t", "partition": 0}
 

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from tests.unit.connect.strimzi.following import NAME, TEXT, Following
-from twinlog.connectors.model import (
+from twinlog.errors import RequestError
+from twinlog.worker.connectors.model import (
     ConnectorName,
     ConnectorState,
     TargetState,
 )
-from twinlog.errors import RequestError
 
 
 def test_states_act_while_it_runs(following: Following) -> None:

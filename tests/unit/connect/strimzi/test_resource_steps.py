@@ -17,7 +17,7 @@ from twinlog.connect.strimzi.steps import (
     of_others,
     steps,
 )
-from twinlog.connectors.model import ConnectorName, RestartRequest, TargetState, TaskId
+from twinlog.worker.connectors.model import ConnectorName, RestartRequest, TargetState, TaskId
 
 SOURCE = ConnectorName("a->b.MirrorSourceConnector")
 HEARTBEAT = ConnectorName("a->b.MirrorHeartbeatConnector")

@@ -15,7 +15,7 @@ import pytest
 
 from harness.wait import wait_for
 from tests.unit.connect.serving import LOOPBACK, Client
-from tests.unit.connectors.test_validation import WORKER
+from tests.unit.worker.connectors.test_validation import WORKER
 from twinlog.clock import SYSTEM
 from twinlog.config.properties import parse_properties
 from twinlog.config.worker import worker_of

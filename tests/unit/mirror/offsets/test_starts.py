@@ -10,7 +10,6 @@ import pytest
 
 from twinlog.connect.storage import offset_records
 from twinlog.connect.storage.offset_records import OffsetRecord
-from twinlog.connectors.model import ConnectorName, StoredOffset
 from twinlog.mirror.offsets.positions import PositionRecord, decode_position
 from twinlog.mirror.offsets.starts import (
     AT_FIRST,
@@ -24,6 +23,7 @@ from twinlog.mirror.offsets.starts import (
     start_key,
 )
 from twinlog.model.types import Alias, SourceOffset, TopicName
+from twinlog.worker.connectors.model import ConnectorName, StoredOffset
 
 EAST, TOPIC = Alias("east"), TopicName("orders")
 PATTERNS = ChosenTopics(("or.*", "a,b"), (r"mm2.*\.internal",))

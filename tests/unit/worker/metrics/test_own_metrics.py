@@ -18,9 +18,9 @@ from tests.promql import Scrapes
 from tests.unit.worker.metrics.measured import ORDERS, REMOTE, REPORT, Scene, report
 from twinlog.connect.running_connector import WorkerConnector
 from twinlog.connect.worker_metrics import _flow
-from twinlog.connectors.model import ConnectorName, TargetState
 from twinlog.lease.progress import CopierCounters
 from twinlog.model.types import GroupId
+from twinlog.worker.connectors.model import ConnectorName, TargetState
 from twinlog.worker.metrics.meters import SWEEP_S, FlowMeters
 from twinlog.worker.run_metrics import _flow_facts
 from twinlog.worker.status.families import FlowMetricFacts, seconds_to_safe_failover

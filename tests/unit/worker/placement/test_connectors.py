@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 import hypothesis.strategies as st
 from hypothesis import given
 
-from twinlog.connectors.model import ConnectorName
+from twinlog.worker.connectors.model import ConnectorName
 from twinlog.worker.placement.processes import WORTH, ConnectorWeight, PlannedAssignment, assign_connectors
 
 Connectors = dict[ConnectorName, ConnectorWeight]

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from twinlog.connectors.model import OffsetPart, StoredOffset
 from twinlog.errors import RequestError
 from twinlog.settings.flow import ConnectorKind
+from twinlog.worker.connectors.model import OffsetPart, StoredOffset
 
 _TEXTS = {
     "source": ("cluster", "topic"),

@@ -14,12 +14,12 @@ from tests.unit.config.own_code import Writer, modules
 from twinlog.config.connector import CONNECTOR_CLASSES, ConnectorFlow, build_connector
 from twinlog.config.properties import parse_properties
 from twinlog.config.worker import WorkerConfig, load_worker, worker_of
-from twinlog.connectors.disagreements import disagreements
-from twinlog.connectors.task_configs import checkpoint_tasks, heartbeat_tasks, source_tasks
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.settings.flow import ConnectorKind
+from twinlog.worker.connectors.disagreements import disagreements
+from twinlog.worker.connectors.task_configs import checkpoint_tasks, heartbeat_tasks, source_tasks
 
-MANUALS = Path(__file__).parents[1] / "config" / "connectors"
+MANUALS = Path(__file__).parents[2] / "config" / "connectors"
 KINDS: tuple[ConnectorKind, ...] = ("source", "checkpoint", "heartbeat")
 WORKER = worker_of(parse_properties(worker_files.distributed(), "w"), "w")
 ENDS = {

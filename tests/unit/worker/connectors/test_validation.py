@@ -16,18 +16,18 @@ from twinlog.config.connector import CONNECTOR_CLASSES, build_connector
 from twinlog.config.keys.table import ALL_KEYS, CONNECTOR_KEYS, SECURITY
 from twinlog.config.properties import parse_properties
 from twinlog.config.worker import WorkerConfig, load_worker, worker_of
-from twinlog.connectors.definitions import listed_keys
-from twinlog.connectors.model import KeyDefinition, KeyValue, Validation
-from twinlog.connectors.validation import refused, validate
 from twinlog.errors import RequestError
 from twinlog.message_ids import ID, told
 from twinlog.settings.flow import ConnectorKind
+from twinlog.worker.connectors.definitions import listed_keys
+from twinlog.worker.connectors.model import KeyDefinition, KeyValue, Validation
+from twinlog.worker.connectors.validation import refused, validate
 
-RECORDED = Path(__file__).parents[2] / "recorded"
+RECORDED = Path(__file__).parents[3] / "recorded"
 CASES: dict[str, dict[str, str | None]] = json.loads((RECORDED / "validations.json").read_text("utf-8"))
 ROWS = [json.loads(line) for line in (RECORDED / "plugins.jsonl").read_text("utf-8").splitlines()]
 VALIDATED = [row for row in ROWS if "case" in row]
-MANUALS = Path(__file__).parents[1] / "config" / "connectors"
+MANUALS = Path(__file__).parents[2] / "config" / "connectors"
 VERSION = "4.3.0"
 
 WORKER = worker_files.distributed()

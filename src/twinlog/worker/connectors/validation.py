@@ -27,8 +27,13 @@ from twinlog.config.queries import refused_query
 from twinlog.config.smt.kinds import CONDITIONS, PREDICATES, SmtKind, transform_kind
 from twinlog.config.text.config_reader import Problems
 from twinlog.config.worker import WorkerConfig
-from twinlog.connectors.checks import Checks
-from twinlog.connectors.definitions import (
+from twinlog.errors import RequestError
+from twinlog.mistakes import MistakeKind
+from twinlog.settings.flow import ConnectorKind
+from twinlog.settings.transform import TransformSettings
+from twinlog.settings.written import key_of
+from twinlog.worker.connectors.checks import Checks
+from twinlog.worker.connectors.definitions import (
     connector_definitions,
     converter_definitions,
     define,
@@ -36,13 +41,8 @@ from twinlog.connectors.definitions import (
     known_key,
     release_of,
 )
-from twinlog.connectors.disagreements import Disagreement, disagreements
-from twinlog.connectors.model import BLANKS, Validation
-from twinlog.errors import RequestError
-from twinlog.mistakes import MistakeKind
-from twinlog.settings.flow import ConnectorKind
-from twinlog.settings.transform import TransformSettings
-from twinlog.settings.written import key_of
+from twinlog.worker.connectors.disagreements import Disagreement, disagreements
+from twinlog.worker.connectors.model import BLANKS, Validation
 
 
 def check_converters(entries: Mapping[str, PropertyEntry], release: Release, checks: Checks) -> None:

@@ -11,10 +11,10 @@ from twinlog.config.keys.scope import connector_key
 from twinlog.config.keys.table import CLIENTS
 from twinlog.config.properties import PropertyEntry
 from twinlog.config.text.values import ValueRefusedError, parse_value
-from twinlog.connectors.definitions import override_definition, written
-from twinlog.connectors.disagreements import Disagreement
-from twinlog.connectors.model import KeyDefinition, KeyValue, Validation
 from twinlog.mistakes import MISSING, ConfigProblem, MistakeKind
+from twinlog.worker.connectors.definitions import override_definition, written
+from twinlog.worker.connectors.disagreements import Disagreement
+from twinlog.worker.connectors.model import KeyDefinition, KeyValue, Validation
 
 HIDDEN = "[hidden]"
 _KEEPS_TEXT = frozenset({KeyType.STRING, KeyType.ENUM, KeyType.LIST})

@@ -10,8 +10,8 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import cast
 
 from twinlog.config.connector import PACKAGE, ConnectorFlow
-from twinlog.connectors.model import Config
 from twinlog.model.types import GroupId, TopicPartition
+from twinlog.worker.connectors.model import Config
 
 _TASKS = {"source": "MirrorSourceTask", "checkpoint": "MirrorCheckpointTask", "heartbeat": "MirrorHeartbeatTask"}
 

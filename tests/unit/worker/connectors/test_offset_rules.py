@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from twinlog.connectors.model import StoredOffset
-from twinlog.connectors.offset_rules import check_offsets
 from twinlog.errors import RequestError
 from twinlog.settings.flow import ConnectorKind
+from twinlog.worker.connectors.model import StoredOffset
+from twinlog.worker.connectors.offset_rules import check_offsets
 
 PLACES: dict[ConnectorKind, dict[str, Any]] = {
     "source": {"cluster": "a", "topic": "t", "partition": 0},

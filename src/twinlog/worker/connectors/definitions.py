@@ -15,9 +15,9 @@ from twinlog.config.keys.converter import CONVERTERS, HEADER_CONVERTERS, Convert
 from twinlog.config.keys.key import LOW, Key, KeyType, Release
 from twinlog.config.keys.table import CLIENTS, CONNECTOR, PROCESS, SECURITY
 from twinlog.config.text.values import Value, parse_value
-from twinlog.connectors.model import KeyDefinition, PluginInfo
 from twinlog.errors import RequestError
 from twinlog.settings.flow import ConnectorKind
+from twinlog.worker.connectors.model import KeyDefinition, PluginInfo
 
 _ORDER_SERIES: Mapping[str, str] = MappingProxyType(
     {"Transforms": "Common", "Predicates": "Common", "Exactly Once Support": "Topic Creation"}
