@@ -10,9 +10,9 @@ from hypothesis import HealthCheck, given, settings
 
 from tests.any_log import codecs, records
 from tests.source_log import New, SourceLog, read_back
-from twinlog.arrow.decode import RowRules, decode
-from twinlog.arrow.encode import AT_ONCE_BYTES, encode
-from twinlog.arrow.varints import Varints
+from twinlog.batches.arrow.decode import RowRules, decode
+from twinlog.batches.arrow.encode import AT_ONCE_BYTES, encode
+from twinlog.batches.arrow.varints import Varints
 from twinlog.errors import RecordTooLargeError
 from twinlog.kafka.record.compression import CODECS, compress, decompress
 from twinlog.kafka.record.records import Record
@@ -42,7 +42,7 @@ def test_rows_become_the_batches_that_they_came_from(
     skipped = min(skipped, len(some) - 1)
     seen: list[Record] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("twinlog.arrow.encode.AT_ONCE_BYTES", at_once)
+        patch.setattr("twinlog.batches.arrow.encode.AT_ONCE_BYTES", at_once)
         batches = list(encode(rows.slice(skipped), most_bytes=most_bytes, codec=CODECS[codec], largest=LARGEST))
     for data in batches:
         stamp(data, 9, 3, 0)

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, assume, given, settings
 
 from tests.any_log import NOW, logs, records
 from tests.source_log import New, SourceLog
-from twinlog.arrow.decode import RowRules, decode
+from twinlog.batches.arrow.decode import RowRules, decode
 from twinlog.errors import CorruptBatchError
 from twinlog.kafka.record.batch import scan
 from twinlog.kafka.record.compression import CODECS

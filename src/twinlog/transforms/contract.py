@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from twinlog.arrow.arrays import schema
+from twinlog.batches.arrow.arrays import schema
 from twinlog.errors import EngineError, TransformError
 from twinlog.model.topic_names import check_name
 from twinlog.model.types import SourceOffset

@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from twinlog.arrow.arrays import Flags, Longs
-from twinlog.arrow.decode import RowRules, decode
-from twinlog.arrow.encode import encode
-from twinlog.arrow.partitioning import key_partitions
+from twinlog.batches.arrow.arrays import Flags, Longs
+from twinlog.batches.arrow.decode import RowRules, decode
+from twinlog.batches.arrow.encode import encode
+from twinlog.batches.arrow.partitioning import key_partitions
 from twinlog.batches.split import split_append
 from twinlog.errors import EngineError, RecordTooLargeError, TransformError
 from twinlog.kafka.producer.appends import (

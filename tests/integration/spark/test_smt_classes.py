@@ -19,7 +19,7 @@ import pytest
 from harness.jvm.command import jvm_command
 from tests.drawn_smts import KINDS, drawn_config, drawn_records
 from tests.integration.smt_tool import Refused, SmtRecord, SmtTool
-from twinlog.arrow.arrays import schema
+from twinlog.batches.arrow.arrays import schema
 from twinlog.config.keys.scope import ConnectorKeyNames
 from twinlog.config.keys.table import CONNECTOR
 from twinlog.config.properties import PropertyEntry

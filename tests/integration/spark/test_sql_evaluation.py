@@ -18,7 +18,7 @@ from pyspark.errors.exceptions.captured import install_exception_handler
 
 from harness.spark.cheap_sql import cheap_sql
 from harness.wait import wait_for
-from twinlog.arrow.arrays import schema
+from twinlog.batches.arrow.arrays import schema
 from twinlog.errors import EngineLostError, TransformError
 from twinlog.transforms.contract import FailedRow, apply, checked
 from twinlog.transforms.sql.catalyst import COLUMNS

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from twinlog.arrow.arrays import schema
+from twinlog.batches.arrow.arrays import schema
 from twinlog.errors import TransformError
 from twinlog.transforms.build import chain, load
 from twinlog.transforms.contract import FailedRow, apply, checked, try_on_nothing

@@ -9,7 +9,7 @@ import pytest
 from tests import transforms
 from tests.source_log import New, SourceLog
 from tests.unit.transforms.preparing import NOW, REMOTE, RULES, SOURCE, numbered, prepared, values
-from twinlog.arrow import decode as decoding
+from twinlog.batches.arrow import decode as decoding
 from twinlog.batches.prepare import prepare
 from twinlog.kafka.producer.appends import CopyRules
 from twinlog.settings.transform import TransformSettings

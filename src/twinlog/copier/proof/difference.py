@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from typing import NamedTuple
 
-from twinlog.arrow.bodies import Bodies, fill_batches, first_changed, runs_from
+from twinlog.batches.arrow.bodies import Bodies, fill_batches, first_changed, runs_from
 from twinlog.copier.proof.link import decode_all, visible_batches, within_spans
 from twinlog.copier.proof.notes import Note
 from twinlog.errors import ClusterError, CorruptBatchError

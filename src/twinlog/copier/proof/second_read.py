@@ -23,7 +23,7 @@ from twinlog.model.types import TargetOffset, TopicPartition
 from twinlog.settings.flow import ConsumerSettings
 
 if TYPE_CHECKING:
-    from twinlog.arrow.bodies import Bodies
+    from twinlog.batches.arrow.bodies import Bodies
     from twinlog.copier.proof.difference import FirstDifference
 
 AGAIN_S = 0.5

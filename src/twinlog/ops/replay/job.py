@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from twinlog.arrow.bodies import MOST_BYTES
+from twinlog.batches.arrow.bodies import MOST_BYTES
 from twinlog.lease.channel import DriverAddress
 from twinlog.lease.task_progress import ProgressLine
 from twinlog.ops.replay.model import PartitionToReplay, ReplayResult, ReplayRules

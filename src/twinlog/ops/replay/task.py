@@ -8,7 +8,7 @@ from contextlib import closing
 from dataclasses import replace
 from typing import NamedTuple
 
-from twinlog.arrow.bodies import first_difference, same_bytes
+from twinlog.batches.arrow.bodies import first_difference, same_bytes
 from twinlog.batches.prepare import prepare
 from twinlog.errors import ClusterError, CopyError, GapError, TwinlogError
 from twinlog.kafka.net.loop import Loop

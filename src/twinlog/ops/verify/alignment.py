@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
-from twinlog.arrow.bodies import Bodies, join
-from twinlog.arrow.placed import NO_TIMESTAMP
+from twinlog.batches.arrow.bodies import Bodies, join
+from twinlog.batches.arrow.placed import NO_TIMESTAMP
 from twinlog.kafka.protocol.offsets import EARLIEST
 from twinlog.kafka.record.records import decode_body
 from twinlog.ops.verify.log_reader import PartitionLogs

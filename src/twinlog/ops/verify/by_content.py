@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
-from twinlog.arrow.bodies import Bodies, first_difference, spans
+from twinlog.batches.arrow.bodies import Bodies, first_difference, spans
 from twinlog.ops.verify.alignment import (
     ALIKE,
     WINDOWS,

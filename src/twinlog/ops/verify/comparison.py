@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from twinlog.arrow.bodies import Bodies, aligned_runs, equal_records, match_offsets, same_bytes, spans
-from twinlog.arrow.placed import NO_TIMESTAMP
+from twinlog.batches.arrow.bodies import Bodies, aligned_runs, equal_records, match_offsets, same_bytes, spans
+from twinlog.batches.arrow.placed import NO_TIMESTAMP
 from twinlog.errors import CorruptBatchError
 from twinlog.kafka.record.batch import HEADER_SIZE, LOG_APPEND_TIME
 from twinlog.ops.verify.alignment import NearbyRecords, PartitionLogs, window

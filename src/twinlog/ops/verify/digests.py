@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from twinlog.arrow.arrays import Flags
-from twinlog.arrow.bodies import Bodies, runs
+from twinlog.batches.arrow.arrays import Flags
+from twinlog.batches.arrow.bodies import Bodies, runs
 from twinlog.ops.verify.model import ComparedRange
 
 Content = Sequence[bytes | memoryview]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
-from twinlog.arrow.bodies import MOST_BYTES
+from twinlog.batches.arrow.bodies import MOST_BYTES
 from twinlog.lease.channel import DriverAddress
 from twinlog.lease.task_progress import ProgressLine
 from twinlog.ops.verify.model import PartitionToVerify, Verdict, VerifyRules

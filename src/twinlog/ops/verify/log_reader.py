@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from twinlog.arrow.bodies import Bodies, decode_bodies
+from twinlog.batches.arrow.bodies import Bodies, decode_bodies
 from twinlog.errors import ClusterError, CorruptBatchError, RefusedError
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.consumer.leader_fetch import GONE_S, LeaderFetch, RangeFetch, Silence

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from twinlog.arrow.encode import encode
+from twinlog.batches.arrow.encode import encode
 from twinlog.clock import wall_ms
 from twinlog.errors import RecordTooLargeError, TwinlogError
 from twinlog.kafka.client import ClusterClient

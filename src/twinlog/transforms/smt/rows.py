@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from twinlog.arrow.arrays import HEADERS_COLUMN
+from twinlog.batches.arrow.arrays import HEADERS_COLUMN
 from twinlog.errors import TransformError
 from twinlog.settings.transform import SmtChain, SmtConverter
 from twinlog.transforms.smt.data import RecordContext, SchemaAndValue, read, write

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 from py4j.protocol import Py4JError, Py4JJavaError
 
-from twinlog.arrow.arrays import schema
+from twinlog.batches.arrow.arrays import schema
 from twinlog.errors import EngineLostError, TransformError
 from twinlog.transforms.sql.jvm import SqlJvm, reason
 from twinlog.transforms.sql.program import MOST_KEPT_BYTES

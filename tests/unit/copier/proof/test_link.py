@@ -14,7 +14,7 @@ from hypothesis import given
 
 from tests.any_log import logs, rules
 from tests.source_log import New, SourceLog
-from twinlog.arrow.bodies import gathered
+from twinlog.batches.arrow.bodies import gathered
 from twinlog.batches.prepare import prepare
 from twinlog.batches.split import isolate, split_append
 from twinlog.copier.proof.link import FEW_RECORDS, require_equal, require_parts

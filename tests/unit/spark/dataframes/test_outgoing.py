@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from twinlog.arrow.encode import encode
-from twinlog.arrow.partitioning import key_partitions
+from twinlog.batches.arrow.encode import encode
+from twinlog.batches.arrow.partitioning import key_partitions
 from twinlog.errors import CopyError
 from twinlog.kafka.protocol.produce import partition_for
 from twinlog.kafka.record.batch import read_batch

@@ -12,7 +12,7 @@ from harness.virtual.cluster import VirtualCluster
 from harness.virtual.faults import Fault
 from harness.virtual.loop import VirtualLoop, virtual_loop
 from harness.virtual.requests import FETCH, LIST_OFFSETS, METADATA
-from twinlog.arrow.decode import Rows, decode
+from twinlog.batches.arrow.decode import Rows, decode
 from twinlog.errors import ClusterError, GapError, RefusedError
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.record.builder import encode_batch, record_body
@@ -211,7 +211,7 @@ def test_the_next_records_are_asked_for_while_the_last_are_used(cluster: Virtual
 
 def test_an_answer_is_decoded_in_pieces(cluster: VirtualCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     """A fetch of a few megabytes may be gigabytes of records, decompressed."""
-    monkeypatch.setattr("twinlog.arrow.decode.MOST_BYTES", 10_000)
+    monkeypatch.setattr("twinlog.batches.arrow.decode.MOST_BYTES", 10_000)
     decoded: list[int] = []
 
     def measured(*args: Any) -> Rows:

@@ -27,7 +27,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from twinlog.arrow.arrays import schema
+from twinlog.batches.arrow.arrays import schema
 from twinlog.errors import OptionError
 from twinlog.spark.dataframes import topic_source, writer
 from twinlog.spark.dataframes.topic_source import FilteringReader, TopicSource, TopicStreamReader

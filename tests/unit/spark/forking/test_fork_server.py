@@ -259,7 +259,7 @@ preload()
 assert "pyarrow" in sys.modules and "numpy" not in sys.modules
 from tests.source_log import New, SourceLog
 from twinlog.model.types import TopicPartition
-from twinlog.arrow.decode import RowRules, decode
+from twinlog.batches.arrow.decode import RowRules, decode
 log = SourceLog()
 log.batch([New(5, b"v", None, (("h", b"c"),))] * 3)
 batch, = decode(log.fetch(), TopicPartition("t", 0), 0, 9, RowRules(headers=True)).batches

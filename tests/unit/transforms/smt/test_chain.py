@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from twinlog.arrow.arrays import schema
+from twinlog.batches.arrow.arrays import schema
 from twinlog.errors import TransformError
 from twinlog.settings.transform import SmtChain, SmtConverter, SmtPredicate, SmtStage, SmtValue
 from twinlog.transforms.contract import checked, try_on_nothing

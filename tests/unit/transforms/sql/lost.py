@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from twinlog.arrow.arrays import schema
+from twinlog.batches.arrow.arrays import schema
 from twinlog.errors import EngineLostError
 
 ROWS = pa.RecordBatch.from_pylist(

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from tests.unit.transforms.sql.lost import ROWS
-from twinlog.arrow.arrays import schema
+from twinlog.batches.arrow.arrays import schema
 from twinlog.settings.transform import TransformSettings
 from twinlog.transforms import build
 from twinlog.transforms.sql import evaluate

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from twinlog.arrow.arrays import (
+from twinlog.batches.arrow.arrays import (
     MOST_MILLISECONDS,
     Cells,
     Fields,

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from twinlog.arrow.arrays import Longs
+from twinlog.batches.arrow.arrays import Longs
 
 Words = npt.NDArray[np.uint32]
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from twinlog.arrow.arrays import Bytes, Cells, Flags, Longs, UnusualError, find_starts, read_varints
-from twinlog.arrow.varints import Varints
+from twinlog.batches.arrow.arrays import Bytes, Cells, Flags, Longs, UnusualError, find_starts, read_varints
+from twinlog.batches.arrow.varints import Varints
 from twinlog.kafka.record.batch import (
     ATTRIBUTES,
     BASE_OFFSET,

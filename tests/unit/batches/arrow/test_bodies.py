@@ -10,9 +10,9 @@ from hypothesis import given
 
 from tests.any_log import logs
 from tests.source_log import New, SourceLog
-from twinlog.arrow import bodies as module
-from twinlog.arrow.arrays import Longs
-from twinlog.arrow.bodies import (
+from twinlog.batches.arrow import bodies as module
+from twinlog.batches.arrow.arrays import Longs
+from twinlog.batches.arrow.bodies import (
     Bodies,
     decode_bodies,
     equal_records,
@@ -22,7 +22,7 @@ from twinlog.arrow.bodies import (
     match_offsets,
     spans,
 )
-from twinlog.arrow.placed import place_plain, places_of
+from twinlog.batches.arrow.placed import place_plain, places_of
 from twinlog.kafka.record.batch import Batch, scan
 from twinlog.kafka.record.records import Record, decode_body, records_block
 

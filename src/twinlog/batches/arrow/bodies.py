@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from twinlog.arrow.arrays import Bytes, Flags, Longs, UnusualError, gather, laid_out
-from twinlog.arrow.placed import FIELDS, NO_TIMESTAMP, PlacedRecords, place_records
+from twinlog.batches.arrow.arrays import Bytes, Flags, Longs, UnusualError, gather, laid_out
+from twinlog.batches.arrow.placed import FIELDS, NO_TIMESTAMP, PlacedRecords, place_records
 from twinlog.kafka.record.batch import Batch
 from twinlog.kafka.record.compression import NONE
 from twinlog.kafka.record.records import record_bodies, records_block

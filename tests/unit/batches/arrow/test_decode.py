@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 from tests.source_log import New, SourceLog
-from twinlog.arrow import decode as module
-from twinlog.arrow.arrays import LOCK_STEP_FROM, find_starts, schema
-from twinlog.arrow.decode import RowRules, decode
+from twinlog.batches.arrow import decode as module
+from twinlog.batches.arrow.arrays import LOCK_STEP_FROM, find_starts, schema
+from twinlog.batches.arrow.decode import RowRules, decode
 from twinlog.errors import CopyError
 from twinlog.kafka.record.batch import HEADER_SIZE, scan
 from twinlog.kafka.record.builder import encode_batch
