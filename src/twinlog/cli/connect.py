@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from twinlog.cli.heap import share_heap
 from twinlog.config.connector import ConnectorFile
 from twinlog.config.worker import WorkerConfig, load_worker
 from twinlog.console import signals
@@ -22,7 +23,6 @@ from twinlog.console.exit_codes import FOUND, UNREACHABLE, WRONG
 from twinlog.console.options import Conf, Master, spark_options
 from twinlog.console.spark_batch import adopted
 from twinlog.errors import ConfigError, EngineError, EngineLostError, RequestError
-from twinlog.heap import share_heap
 from twinlog.message_ids import id_of, with_id
 
 if TYPE_CHECKING:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from twinlog.cli.heap import share_heap
 from twinlog.cli.live import LogLines
 from twinlog.clock import SYSTEM
 from twinlog.config import MirrorConfig
@@ -22,7 +23,6 @@ from twinlog.console.command_log import end_process, log_to_stderr
 from twinlog.console.log_options import shows_progress
 from twinlog.console.spark_batch import adopted
 from twinlog.errors import EngineError, TwinlogError
-from twinlog.heap import share_heap
 from twinlog.message_ids import id_of, with_id
 from twinlog.settings.worker import MetricsSettings
 from twinlog.spark.submitted import is_submitted

@@ -2,7 +2,7 @@
 
 An offset sync is a pair of offsets of the same record. Between two syncs, source offsets that grow faster lack copies,
 target offsets that grow faster have copies twice, or records of another producer. MirrorMaker 2 writes a sync after
-each source offset that it did not read (Kafka class OffsetSyncWriter), so most places of losses are known within a few
+each gap in the offsets of its records (Kafka class OffsetSyncWriter), so most places of losses are known within a few
 offsets. Offsets that grow in step are no proof that each record was copied once: MirrorMaker 2 drops syncs while ten
 syncs are under way and when it is killed, so a hole in the source may hide behind a doubled record or a marker of its
 own transactions. A group between two syncs is therefore translated to the first of them. Two tasks that copy a

@@ -11,7 +11,7 @@ import pytest
 
 PROGRAM = """
 import threading
-from twinlog.heap import share_heap
+from twinlog.cli.heap import share_heap
 
 share_heap()
 together = threading.Barrier(4)
