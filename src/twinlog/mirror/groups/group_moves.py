@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from twinlog.errors import RefusedError
 from twinlog.kafka.admin.cluster import ClusterAdmin
@@ -82,6 +82,17 @@ def _has_moved(state: SwitchoverState, done: DoneStep) -> bool:
     return done("open") is not None and state in (SwitchoverState.RUNNING, SwitchoverState.DONE)
 
 
+class LaterOffsets(NamedTuple):
+    """The command of an emergency, its begin in milliseconds since 1970, and its wave.
+
+    The emergency found groups by their checkpoints; its repeat also commits the later offsets of the returned source.
+    """
+
+    command: str
+    began_ms: int
+    wave: str
+
+
 class _JournalsReader:
     """Reads the journals of switchovers on the connected `cluster`, a repeated `read` only new entries.
 
@@ -107,6 +118,8 @@ class _JournalsReader:
         self._moves: GroupMoves = {}
         self.opened: dict[str, tuple[int, str]] = {}
         """The begin and the command of the newest switchover of each wave after which producers may write."""
+        self.repeats: dict[GroupId, LaterOffsets] = {}
+        """The groups of emergencies whose command commits their later offsets, too."""
 
     def read(self) -> GroupMoves:
         """The offsets of all waves; empty without a journal, or without the right to read it. Raises ClusterError.
@@ -123,6 +136,7 @@ class _JournalsReader:
             self._take_news()
             found: dict[tuple[GroupId, TopicPartition], GroupMove] = {}
             self.opened.clear()
+            self.repeats.clear()
             for wave in sorted({key.wave for key in self._values}):
                 with suppress(*MALFORMED):
                     found |= self._found_in(wave)
@@ -152,23 +166,16 @@ class _JournalsReader:
         state, began_ms = SwitchoverState(run["state"]), int(run.get("began_ms", 0))
         if done("open") is not None and state in _OPENED:
             self.opened[wave] = began_ms, self._command(wave, run)
-        repeats = run.get("options", {}).get("kind") == "emergency" and done("release") is None
-        repeat = self._command(wave, run) if repeats else ""
-        return {
-            where: replace(move, began_ms=began_ms, wave=wave, repeat=repeat)
-            for where, move in self._find(state, done).items()
-        }
+        if run.get("options", {}).get("kind") == "emergency" and _has_moved(state, done) and done("release") is None:
+            one = LaterOffsets(self._command(wave, run), began_ms, wave)
+            self.repeats |= dict.fromkeys(map(GroupId, (done("groups") or {}).get("groups", {})), one)
+        return {where: replace(move, began_ms=began_ms, wave=wave) for where, move in self._find(state, done).items()}
 
     def _command(self, wave: str, run: Mapping[str, Any]) -> str:
         kind = run.get("options", {}).get("kind")
         name = "switchback" if kind == "back" else "switchover"
         command = f"twinlog {name} FILE {direction_options(*self._ends, wave)}"
         return f"{command} --emergency" if kind == "emergency" else command
-
-
-def repeats_of(moves: GroupMoves) -> dict[GroupId, str]:
-    """The command of an emergency by group, if the repeat of this command may move the group once more."""
-    return {group: move.repeat for (group, _), move in moves.items() if move.repeat and not move.ended_by}
 
 
 class GroupMovesReader(_JournalsReader):
@@ -191,6 +198,14 @@ class GroupReturnsReader(_JournalsReader):
         """
         ended = {}
         for where, move in moves.items():
-            began_ms, command = self.opened.get(move.wave, (move.began_ms, ""))
-            ended[where] = replace(move, ended_by=command) if began_ms > move.began_ms else move
+            command = self._ended_by(move.wave, move.began_ms)
+            ended[where] = replace(move, ended_by=command) if command else move
         return ended
+
+    def valid_repeats(self, repeats: Mapping[GroupId, LaterOffsets]) -> dict[GroupId, str]:
+        """The commands of `repeats` by group, but for emergencies that a later switchover has ended."""
+        return {name: one.command for name, one in repeats.items() if not self._ended_by(one.wave, one.began_ms)}
+
+    def _ended_by(self, wave: str, since_ms: int) -> str:
+        began_ms, command = self.opened.get(wave, (since_ms, ""))
+        return command if began_ms > since_ms else ""

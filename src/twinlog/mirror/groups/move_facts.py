@@ -14,8 +14,7 @@ class GroupMove:
     Once the switchover is `released`, producers may write to the source, and the group may go back by itself.
     The switchover of `wave` began at `began_ms`, in milliseconds since 1970. `ended_by` is the command of a later
     switchover in the other direction, which has ended the move: a lost target lacks the note of this end until this
-    command runs again. `repeat` is the command of an emergency, which moves groups by their last checkpoints: once the
-    source answers again, this command commits the later offsets of groups, too.
+    command runs again.
     """
 
     source: SourceOffset
@@ -24,7 +23,6 @@ class GroupMove:
     began_ms: int = 0
     wave: str = ""
     ended_by: str = ""
-    repeat: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +47,8 @@ class MoveFacts:
     With `checkpoints` the flow writes checkpoints, with `syncs` it commits offsets on the target. `move` is the commit
     of a finished switchover. `returned` is the move of a finished switchover in the other direction: the group stood at
     `returned.target` on the target, and continued at `returned.source` on the source. `repeat` is the command of an
-    emergency that has moved the group, in this partition or in another, and may move it again.
+    emergency that found the group by its last checkpoints: once the source answers again, this command commits the
+    later offsets of the group, too.
     """
 
     group: GroupId

@@ -1,7 +1,7 @@
 """The notes of fences in a flow's control topic: the ACLs of each fence, and the topics that a switchover has opened.
 
 A flow with a group of its own runs beside other processes of the same flow, and each notes the ACLs of its own topics.
-Any program with WRITE may append a malformed note: all readers leave it out, as a note without ACLs.
+Any program with WRITE may append a malformed note: all readers leave it out.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class FenceOwner(NamedTuple):
 def decode_fence(key: bytes, value: bytes | None) -> tuple[FenceOwner, tuple[TopicAcl, ...]] | None:
     """The owner and the ACLs of a fence by a record of a control topic.
 
-    None for a malformed record, and for each record that is no note of a fence.
+    None for a malformed record, and for each other record.
     """
     if not key.startswith(_ANY_FENCE):
         return None
@@ -64,7 +64,7 @@ def decode_fence(key: bytes, value: bytes | None) -> tuple[FenceOwner, tuple[Top
 
 
 def _noted_acls(fields: Mapping[str, Any], name: str) -> tuple[TopicAcl, ...]:
-    """The ACLs in a field of a note, in their order; none if they are malformed."""
+    """The ACLs in a field of a note, in their order; empty if they are malformed."""
     try:
         return tuple(dict.fromkeys(acls_of(fields.get(name, []))))
     except MALFORMED:

@@ -15,7 +15,7 @@ from twinlog.kafka.record.last_records import LastRecords, taken
 from twinlog.kafka.retry import LOOK_CONNECT_S
 from twinlog.message_ids import told
 from twinlog.mirror.groups.followed_groups import group_refusal
-from twinlog.mirror.groups.group_moves import GroupMoves, GroupMovesReader, GroupReturnsReader, repeats_of
+from twinlog.mirror.groups.group_moves import GroupMoves, GroupMovesReader, GroupReturnsReader
 from twinlog.mirror.groups.move_facts import MoveFacts
 from twinlog.mirror.groups.safe_move import MoveVerdict, Obstacle, Reason, judge
 from twinlog.mirror.offsets.map_store import MapStore
@@ -212,7 +212,7 @@ class GroupsReader(ClustersReader):
         if trouble is None:
             returns = ask_twice(self._source, self._returns.read)
             moves = self._returns.mark_ended(moves)
-            repeats = repeats_of(moves)
+            repeats = self._returns.valid_repeats(self._moves.repeats)
             topics = {where.topic for offsets in here.offsets.values() for where in offsets}
             ask_twice(self._target, lambda: self._learn(topics))
             hidden = ask_twice(self._source, self._translator.find_hidden)

@@ -14,7 +14,7 @@ from twinlog.errors import RefusedError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.record.last_records import LastRecords
 from twinlog.mirror.groups import group_moves
-from twinlog.mirror.groups.group_moves import GroupMovesReader, GroupReturnsReader, repeats_of
+from twinlog.mirror.groups.group_moves import GroupMovesReader, GroupReturnsReader
 from twinlog.mirror.groups.move_facts import GroupMove
 from twinlog.mirror.topics.journal_keys import JournalKey
 from twinlog.model.types import Alias, GroupId, SourceOffset, TargetOffset, TopicName, TopicPartition
@@ -111,16 +111,24 @@ def test_the_flow_back_reads_the_same_entries_as_returns(topic: Topic) -> None:
 
 
 @pytest.mark.parametrize(("kind", "repeat"), [("planned", ""), ("back", ""), ("emergency", f"{COMMAND} --emergency")])
-def test_the_moves_of_an_emergency_name_the_command_that_repeats_it(topic: Topic, kind: str, repeat: str) -> None:
+def test_the_groups_of_an_emergency_have_the_command_that_commits_their_later_offsets(
+    topic: Topic, kind: str, repeat: str
+) -> None:
     topic.switch_over()
-    topic.write("run", value={"run": "one", "state": "done", "options": {"kind": kind}})
-    reader = GroupMovesReader(FLOW, cast(ClusterAdmin, None))
-    moves = reader.read()
-    assert moves[SHOP, THERE].repeat == repeat
-    assert repeats_of(moves).get(SHOP, "") == repeat
-    assert repeats_of({where: replace(one, ended_by="a way back") for where, one in moves.items()}) == {}
+    run = {"run": "one", "state": "done", "began_ms": 42, "options": {"kind": kind}}
+    topic.write("run", value=run)
+    reader, returns = (
+        GroupMovesReader(FLOW, cast(ClusterAdmin, None)),
+        GroupReturnsReader(FLOW, cast(ClusterAdmin, None)),
+    )
+    reader.read()
+    assert returns.valid_repeats(reader.repeats).get(SHOP, "") == repeat
+    returns.opened[""] = 43, "twinlog switchback FILE --from b --to a"
+    assert returns.valid_repeats(reader.repeats) == {}, "a way back has ended it"
+    returns.opened.clear()
     topic.write("release", "done", value={"run": "one", "data": {}})
-    assert repeats_of(reader.read()) == {}, "after the release, the same command begins a new switchover"
+    reader.read()
+    assert reader.repeats == {}, "after the release, the same command begins a new switchover"
 
 
 @pytest.mark.parametrize(

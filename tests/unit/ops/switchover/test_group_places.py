@@ -13,6 +13,7 @@ import pytest
 from tests.unit.ops.switchover.scripted_groups import ORDERS, P0, SHOP, ScriptedGroups, facts
 from twinlog.errors import RefusedError
 from twinlog.kafka.admin.cluster import ClusterAdmin
+from twinlog.mirror.groups.group_moves import group_moves
 from twinlog.mirror.groups.group_offsets import TranslatedGroupOffset
 from twinlog.mirror.groups.group_places import GroupPlace, translated_place
 from twinlog.mirror.groups.move_facts import GroupMove
@@ -20,6 +21,7 @@ from twinlog.mirror.offsets.map_store import MapStore
 from twinlog.mirror.offsets.sync_history import PartitionSyncs, SyncHistory
 from twinlog.mirror.offsets.translator import Translation
 from twinlog.mirror.records import Checkpoint
+from twinlog.mirror.topics.journal_keys import SwitchoverState
 from twinlog.mirror.topology.naming import DefaultReplicationPolicy
 from twinlog.model.groups import CommittedOffset
 from twinlog.model.types import Alias, SourceOffset, TargetOffset, TopicName, TopicPartition
@@ -184,6 +186,29 @@ def test_a_switchover_reports_a_deleted_position_only_if_the_source_has_more_rec
     else:
         assert skips == 1101
         assert f"begins at {target_start}: {lost}, and auto" in why
+
+
+@pytest.mark.parametrize(
+    ("returned", "more", "moved"),
+    [
+        (GroupMove(SourceOffset(110), TargetOffset(150)), {}, True),
+        (GroupMove(SourceOffset(110), TargetOffset(149)), {}, False),
+        (GroupMove(SourceOffset(121), TargetOffset(150)), {}, False),
+        (None, {}, False),
+        # Only an original has later positions of its own.
+        (GroupMove(SourceOffset(110), TargetOffset(150)), {"left_to_switchover": True}, False),
+    ],
+)
+def test_a_group_that_has_read_further_on_the_target_before_its_way_back_continues_there(
+    returned: GroupMove | None, more: dict[str, Any], moved: bool
+) -> None:
+    ahead = GroupOffset("shop", P0, 120, COPY, 101, present=150, past_copies=250, target_end=300, returned=returned)
+    seen = MovedGroups({"shop": ""}, {"shop": "Empty"}, (replace(ahead, **more),))
+    data = group_data(seen, judge(seen), {}, {})
+    (row,) = data["groups"]["shop"]["offsets"]
+    assert row["result"] == "ahead"
+    moves = group_moves(SwitchoverState.DONE, {"open": {}, "groups": data}.get)
+    assert moves == ({(SHOP, COPY): GroupMove(SourceOffset(120), TargetOffset(150))} if moved else {})
 
 
 def reports(seen: MovedGroups) -> tuple[Any, ...]:

@@ -199,6 +199,17 @@ def _with_read_again(row: Data, again: int) -> Data:
     return {"again": again, "repeats": repeats, "repeats_exact": False, "why": why}
 
 
+def _move_of(offset: GroupOffset, result: str, verdict: MoveVerdict) -> list[int | None] | None:
+    """The offsets on both clusters from which the group continues on the target by an earlier run, or by itself.
+
+    A group that came back to the source may be further on the target, where it has read these records before.
+    """
+    if offset.move is not None:
+        return [offset.move.source, offset.move.target]
+    read_there = offset.returned is not None and not offset.left_to_switchover and verdict.skips == 0
+    return [offset.offset, offset.present] if result == AHEAD and read_there else None
+
+
 def group_data(
     seen: MovedGroups, judged: list[GroupOffsetDecision], refused: RefusedCommits, earlier: Mapping[str, Data]
 ) -> Data:
@@ -230,7 +241,7 @@ def group_data(
             "offset": offset.offset,
             "to_topic": offset.target.topic,
             "to_offset": offset.there,
-            "moved": None if offset.move is None else [offset.move.source, offset.move.target],
+            "moved": _move_of(offset, result, verdict),
             "exact": offset.exact,
             "result": result,
             "refused": why_refused,
