@@ -18,7 +18,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from bench.items.kinds import DriverItem
 from bench.stage.meter import MB, rss_and_pss
 from harness.cluster import KafkaCluster
-from harness.connect.mm2 import ONE_REPLICA
+from harness.connect.mm2 import CONNECTORS_ONE_REPLICA
 from harness.errors import HarnessError
 from harness.wait import wait_for
 from twinlog.model.types import Alias
@@ -161,6 +161,7 @@ def _properties(item: DriverItem, source: KafkaCluster, target: KafkaCluster) ->
         f"{SOURCE}->{TARGET}.enabled": "true",
         f"{SOURCE}->{TARGET}.topics": f"{PREFIX}.*",
         "tasks.max": str(item.copiers),
-        **ONE_REPLICA,
+        **CONNECTORS_ONE_REPLICA,
+        "offset.storage.replication.factor": "1",
     }
     return "".join(f"{key} = {value}\n" for key, value in lines.items())

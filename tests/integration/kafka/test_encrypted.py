@@ -14,7 +14,7 @@ import pytest
 from harness.certificates import authority
 from harness.checks.checker import Load, require_clean
 from harness.cluster import KafkaCluster
-from harness.connect.mm2 import ONE_REPLICA
+from harness.connect.mm2 import CONNECTORS_ONE_REPLICA
 from harness.consume import consume
 from harness.produce import numbered, produce
 from harness.topics import create_topic, offsets, topics
@@ -56,7 +56,8 @@ def configured(tmp_path: Path) -> Configured:
             "north->south.enabled": "true",
             "topics": topic,
             "refresh.topics.interval.seconds": "1",
-            **ONE_REPLICA,
+            **CONNECTORS_ONE_REPLICA,
+            "offset.storage.replication.factor": "1",
             "emit.heartbeats.enabled": "false",
             "sync.topic.acls.enabled": "false",
             **{f"north.{key}": value for key, value in north.items()},

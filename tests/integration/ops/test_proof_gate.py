@@ -13,7 +13,7 @@ import pytest
 
 from harness.child import Child
 from harness.cluster import KafkaCluster, side_by_side
-from harness.connect.mm2 import ONE_REPLICA
+from harness.connect.mm2 import CONNECTORS_ONE_REPLICA
 from harness.produce import numbered, produce
 from harness.topics import create_topic, offsets
 from harness.wait import wait_for
@@ -43,7 +43,8 @@ class ProvingFlow:
             "clusters": "east, west",
             "east.bootstrap.servers": east.bootstrap,
             "west.bootstrap.servers": west.bootstrap,
-            **ONE_REPLICA,
+            **CONNECTORS_ONE_REPLICA,
+            "offset.storage.replication.factor": "1",
             "topics": topic,
             "emit.heartbeats.enabled": "false",
             "east->west.enabled": "true",

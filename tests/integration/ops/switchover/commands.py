@@ -13,7 +13,7 @@ from typing import Any
 from harness.acls import Acl
 from harness.child import Child
 from harness.cluster import KafkaCluster
-from harness.connect.mm2 import ONE_REPLICA
+from harness.connect.mm2 import CONNECTORS_ONE_REPLICA
 from harness.groups import group_offsets
 from harness.topics import offsets
 from tests.integration.consuming import Member
@@ -44,7 +44,8 @@ class Commands:
             "clusters": "east, west",
             "east.bootstrap.servers": NOBODY if east_is_lost else self._pair[0].bootstrap,
             "west.bootstrap.servers": self._pair[1].bootstrap,
-            **ONE_REPLICA,
+            **CONNECTORS_ONE_REPLICA,
+            "offset.storage.replication.factor": "1",
             "topics": self._topic,
             "groups": f"{self._group}.*",
             "emit.heartbeats.enabled": "false",
