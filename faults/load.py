@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import random
-import threading
-from types import TracebackType
 
 from confluent_kafka import KafkaException, Producer
 
-from harness.checks.checker import make_record
+from harness.checks.checker import LoadThread, make_record
 from harness.cluster import KafkaCluster
 from harness.errors import HarnessError
 
@@ -19,7 +17,7 @@ ABORTED = 0.4
 DEADLINE_S = 60.0
 
 
-class TransactionLoad:
+class TransactionLoad(LoadThread):
     """Begins with `start`; `stop` ends the last transaction and waits until the cluster has it.
 
     A transaction that the cluster itself gives up is rolled back as well. Sequence numbers are never used twice, so
@@ -27,6 +25,7 @@ class TransactionLoad:
     """
 
     def __init__(self, cluster: KafkaCluster, topic: str, partitions: int, name: str, seed: int) -> None:
+        super().__init__(f"transactions {topic}")
         self._topic = topic
         self._partitions = partitions
         self._name = name
@@ -41,12 +40,6 @@ class TransactionLoad:
         }
         self._sequence = 0
         self._error: Exception | None = None
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=f"transactions {topic}", daemon=True)
-
-    def start(self) -> TransactionLoad:
-        self._thread.start()
-        return self
 
     def stop(self) -> None:
         """Raises HarnessError when transactions could not go on."""
@@ -54,17 +47,6 @@ class TransactionLoad:
         self._thread.join()
         if self._error is not None:
             raise HarnessError(f"transactions on {self._topic}: {self._error}")
-
-    def __enter__(self) -> TransactionLoad:
-        return self.start()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if kind is None:
-            self.stop()
-        else:
-            self._stopping.set()
 
     def _run(self) -> None:
         producer: Producer | None = None

@@ -11,10 +11,12 @@ import random
 import threading
 import time
 import zlib
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Container, Iterable
 from dataclasses import dataclass
 from types import TracebackType
+from typing import Self
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
@@ -177,7 +179,38 @@ def require_clean(source: KafkaCluster, topic: str, target: KafkaCluster, remote
     return len(here)
 
 
-class Load:
+class LoadThread(ABC):
+    """Writes records from a thread of its own during a block; the end of the block waits until the cluster has them."""
+
+    def __init__(self, name: str) -> None:
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    def start(self) -> Self:
+        self._thread.start()
+        return self
+
+    @abstractmethod
+    def stop(self) -> object:
+        """End the load and wait until the cluster has all records; raises HarnessError."""
+
+    @abstractmethod
+    def _run(self) -> None:
+        """Write records until `_stopping` is set."""
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.stop()
+        else:
+            self._stopping.set()
+
+
+class Load(LoadThread):
     """Steady load on every partition of a topic, from a thread of its own; use as a context manager.
 
     `rate` is in records per second over all partitions; every `tick_s` seconds one of them gets its share. The producer
@@ -198,6 +231,7 @@ class Load:
         user: str | None = None,
         client_id: str = "load",
     ) -> None:
+        super().__init__(f"load {topic}")
         self.topic = topic
         self.sent = [0] * partitions
         self._name = name
@@ -205,7 +239,6 @@ class Load:
         self._size = size
         self._tick_s = tick_s
         self._errors: list[str] = []
-        self._stopping = threading.Event()
         self._producer = Producer(
             {
                 **cluster.client_config(user),
@@ -219,7 +252,6 @@ class Load:
                 "topic.metadata.refresh.interval.ms": 2000,
             }
         )
-        self._thread = threading.Thread(target=self._run, name=f"load {topic}", daemon=True)
 
     @property
     def total(self) -> int:
@@ -230,10 +262,6 @@ class Load:
     def errors(self) -> list[str]:
         """Why records were not written."""
         return list(self._errors)
-
-    def start(self) -> Load:
-        self._thread.start()
-        return self
 
     def stop(self) -> int:
         """End the load and wait until the cluster has all of it; returns the number of records."""
@@ -249,17 +277,6 @@ class Load:
         self._stopping.set()
         self._thread.join()
         self._producer.purge()
-
-    def __enter__(self) -> Load:
-        return self.start()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if kind is None:
-            self.stop()
-        else:
-            self._stopping.set()
 
     def _run(self) -> None:
         began = time.monotonic()
