@@ -165,7 +165,13 @@ def _folders(folder: Path, root: Path) -> Iterator[tuple[str, int]]:
 
 
 def _is_left_by_a_program(path: Path) -> bool:
-    return path.name.startswith(".") or path.name in LEFT or path.suffix == ".egg-info"
+    """Whether a program made an entry: git ignores its name, or the entry is a folder of such entries alone.
+
+    A folder of the second kind stays where a change has moved all modules of the folder.
+    """
+    if path.name.startswith(".") or path.name in LEFT or path.suffix == ".egg-info":
+        return True
+    return path.is_dir() and any(path.iterdir()) and all(map(_is_left_by_a_program, path.iterdir()))
 
 
 def _module(path: Path, inside: Path, root: Path) -> Module:
