@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from pathlib import Path
+from types import TracebackType
+from typing import Self
 
 from harness.wait import wait_for
 from tests.integration.copying import RunningCopier
@@ -29,7 +31,7 @@ log = logging.getLogger(__name__)
 
 
 class LightFlow:
-    """Copies the topics that are there when it is made; `stop` ends it in order."""
+    """Copies the topics that are there when it is made; `stop`, or the end of a block, ends it in order."""
 
     def __init__(self, file: Path, name: str) -> None:
         (settings,) = (flow for flow in load(file).flows if flow.name == name and flow.enabled)
@@ -87,6 +89,14 @@ class LightFlow:
         ends = self._source.offsets(self.partitions, latest=True)
         for part, end in ends.items():
             self.copier.wait_for_position(part.topic, end, part.partition)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
 
     def stop(self) -> None:
         self.copier.release()

@@ -236,8 +236,5 @@ def test_the_driver_is_killed_and_a_clean_stop_does_not_wait_for_a_dead_target(s
     scene.wait_for_progress()
     scene.stop_without_target(scene.target.kill, scene.target.restart)
     # The same code begins after what was stored, without another start of Spark.
-    flow = LightFlow(scene.twinlog.file, "a->b")
-    try:
+    with LightFlow(scene.twinlog.file, "a->b"):
         scene.finish()
-    finally:
-        flow.stop()

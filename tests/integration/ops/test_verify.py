@@ -15,7 +15,7 @@ import pytest
 from harness.cluster import KafkaCluster
 from harness.produce import NewRecord, numbered, produce
 from harness.topics import create_topic, delete_records, delete_topic
-from tests.integration.light_flow import LightFlow
+from tests.integration.light_flow import LightFlow, copy_what_is_there
 from tests.integration.mirror_process import flow_properties
 from twinlog.spark.session import SparkEngine
 
@@ -172,12 +172,7 @@ def test_a_signed_statement_holds_until_a_record_of_its_ranges_changes(
         tmp_path / name for name in ("mm2.properties", "proof.json", "proof.key", "proof.key.pub.pem")
     )
     file.write_text("clusters = a, b\n" + flow_properties("a->b", source, target, {"topics": topic}))
-    flow = LightFlow(file, "a->b")
-    try:
-        flow.wait_until_caught_up()
-        flow.stop()
-    finally:
-        flow.kill()
+    copy_what_is_there(file, "a->b")
     assert twinlog("keygen", "--out", key)[0] == 0
     code, out, err = twinlog("verify", file, "--sign", key, "--statement", path)
     assert code == 0, out + err

@@ -187,12 +187,9 @@ def test_a_group_that_went_back_by_an_offset_sync_skips_nothing_that_it_read_the
     assert stands(west, group, remote) == [101] * PARTITIONS
     commit_offsets(west, {group: {(remote, number): 150 for number in range(PARTITIONS)}})
     produce(west, topic, numbered(5))
-    flow = LightFlow(file, "west->east")
-    try:
+    with LightFlow(file, "west->east"):
         enter_group(stack, east, "west-mm2", topic)
         commands.run("switchback", file, "--from", "west", "--to", "east", *ways)
-    finally:
-        flow.stop()
     told = commands.run("groups", file, "--flow", "east:west", code=1)
     assert "would skip" not in told
     assert "may skip" not in told

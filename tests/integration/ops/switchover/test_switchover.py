@@ -20,7 +20,7 @@ from harness.produce import NewRecord, numbered, produce
 from harness.topics import create_topic, topics
 from harness.wait import wait_for
 from tests.integration.consuming import Member
-from tests.integration.light_flow import LightFlow
+from tests.integration.light_flow import LightFlow, copy_what_is_there
 from tests.integration.ops.switchover.commands import (
     CHECKPOINTS,
     PARTITIONS,
@@ -211,20 +211,18 @@ def test_there_and_back_where_names_stay(
     produce(east, topic, numbered(100))
     commit_offsets(east, {group: {(topic, 0): 10, (topic, 1): ends(east, topic)[1]}})
     forth, back = (commands.file(flow, identity=True) for flow in ("east->west", "west->east"))
-    flow = LightFlow(forth, "east->west")
-    flow.wait_until_caught_up()
-    enter_group(stack, west, "east-mm2", topic)
-    commands.run("switchover", forth, *TO_WEST, "--fence", "acl")
-    flow.stop()
+    with LightFlow(forth, "east->west") as flow:
+        flow.wait_until_caught_up()
+        enter_group(stack, west, "east-mm2", topic)
+        commands.run("switchover", forth, *TO_WEST, "--fence", "acl")
     assert stands(west, group, topic) == [10, ends(west, topic)[1]]
     cut = ends(west, topic)
 
     produce(west, topic, numbered(30, start=1000))
     commit_offsets(west, {group: {(topic, 1): ends(west, topic)[1]}})
     commands.kill_at("catch-up", "switchback", back, *TO_EAST, "--near", "0", "--fence", "none")
-    flow = LightFlow(back, "west->east")
-    commands.run("switchback", back, *TO_EAST, "--fence", "none")
-    flow.stop()
+    with LightFlow(back, "west->east"):
+        commands.run("switchback", back, *TO_EAST, "--fence", "none")
     # What came from east is there once, and the new records after it.
     assert ends(east, topic) == ends(west, topic)
     assert sum(ends(east, topic)) == sum(cut) + 30
@@ -233,9 +231,7 @@ def test_there_and_back_where_names_stay(
 
     # And once more, with east lost.
     produce(east, topic, numbered(20, start=2000))
-    flow = LightFlow(forth, "east->west")
-    flow.wait_until_caught_up()
-    flow.stop()
+    copy_what_is_there(forth, "east->west")
     assert values(west, topic) == values(east, topic)
     produce(east, topic, numbered(5, start=3000))
     stood = Checkpoint(GroupId(group), TopicName(topic), 1, SourceOffset(0), TargetOffset(0))
@@ -252,9 +248,8 @@ def test_there_and_back_where_names_stay(
     produce(west, topic, numbered(7, start=4000))
     path = commands.home / "again"
     commands.kill_at("catch-up", "switchback", back, *TO_EAST, "--near", "0", "--fence", "none")
-    flow = LightFlow(back, "west->east")
-    commands.run("switchback", back, *TO_EAST, "--fence", "none", "--report", path)
-    flow.stop()
+    with LightFlow(back, "west->east"):
+        commands.run("switchback", back, *TO_EAST, "--fence", "none", "--report", path)
     assert sum(ends(east, topic)) == sum(ends(west, topic)) + 5
     tail = commands.report(path)["tail"][topic]
     assert sum(end - first for first, end in tail.values()) == 5
