@@ -1,13 +1,25 @@
-"""Administrators of clusters that are connected during a block."""
+"""Administrators of clusters that are connected during a block, and their logins."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from harness.cluster import KafkaCluster
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.net.loop import Loop
 from twinlog.settings.flow import ClientSettings, FlowSettings
+
+
+def plain_login(cluster: KafkaCluster, user: str, *, password: str | None = None) -> ClientSettings:
+    """The login of a user with SASL/PLAIN; the password of the cluster's user by default."""
+    return ClientSettings(
+        (cluster.sasl_bootstrap,),
+        security_protocol="SASL_PLAINTEXT",
+        sasl_mechanism="PLAIN",
+        sasl_username=user,
+        sasl_password=cluster.users[user] if password is None else password,
+    )
 
 
 @contextmanager

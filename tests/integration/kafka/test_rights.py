@@ -22,13 +22,13 @@ from confluent_kafka.admin import (
 )
 
 from harness.acls import Acl, acls, create_acls
-from harness.cluster import USERS, KafkaCluster, side_by_side
+from harness.cluster import KafkaCluster, side_by_side
 from harness.consume import consume
 from harness.groups import Committed, commit_offsets, group_offsets
 from harness.produce import numbered, produce
 from harness.topics import add_partitions, create_topic, delete_topic, set_topic_config, topic_config, topics
 from harness.wait import wait_for
-from tests.connected_admins import connected_admins
+from tests.connected_admins import connected_admins, plain_login
 from tests.integration.copying import flow_settings
 from tests.integration.without_spark import FlowWithoutSpark
 from twinlog.kafka.retry import RetryPolicy
@@ -38,7 +38,7 @@ from twinlog.mirror.unlisted_topics import HiddenOffsets
 from twinlog.model.types import TopicName
 from twinlog.ops.groups.command import lines, missing
 from twinlog.ops.groups.reader import GroupsReader
-from twinlog.settings.flow import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
+from twinlog.settings.flow import AdminSettings, ConsumerSettings, FlowSettings, ProducerSettings
 
 USER = "User:mirrormaker"
 LACKS = re.compile(r"cluster (north|south): User:mirrormaker lacks (\w+) on (topic \S+|every topic|the cluster),")
@@ -56,16 +56,7 @@ def guarded() -> Iterator[Clusters]:
 
 def as_mirrormaker(clusters: Clusters, user: str = "mirrormaker", **settings: Any) -> FlowSettings:
     """A flow north->south that logs in, and does no more than copy and keep topics in step."""
-    reading, writing = (
-        ClientSettings(
-            (cluster.sasl_bootstrap,),
-            security_protocol="SASL_PLAINTEXT",
-            sasl_mechanism="PLAIN",
-            sasl_username=user,
-            sasl_password=USERS[user],
-        )
-        for cluster in clusters
-    )
+    reading, writing = (plain_login(cluster, user) for cluster in clusters)
     plain = flow_settings(
         *clusters,
         emit_offset_syncs=False,

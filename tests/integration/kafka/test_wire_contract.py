@@ -22,6 +22,7 @@ from kafka.protocol.parser import KafkaProtocol
 from harness.cluster import KafkaCluster
 from harness.produce import numbered, produce
 from harness.topics import create_topic, topics
+from tests.connected_admins import plain_login
 from twinlog.errors import ClusterError, RefusedError
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.net import frames
@@ -45,13 +46,7 @@ def loop(turning_loop: Loop) -> Loop:
 @pytest.fixture
 def client(loop: Loop, source_cluster: KafkaCluster) -> Iterator[ClusterClient]:
     """A client of the source, over SASL, that has connected."""
-    server = ClientSettings(
-        (source_cluster.sasl_bootstrap,),
-        security_protocol="SASL_PLAINTEXT",
-        sasl_mechanism="PLAIN",
-        sasl_username="mirrormaker",
-        sasl_password=source_cluster.users["mirrormaker"],
-    )
+    server = plain_login(source_cluster, "mirrormaker")
     client = ClusterClient(loop, "north", server)
     loop.run(client.connect)
     yield client
@@ -165,13 +160,7 @@ def test_asking_creates_no_topic(
 
 
 def test_a_refused_login_ends_the_attempt(loop: Loop, source_cluster: KafkaCluster) -> None:
-    settings = ClientSettings(
-        (source_cluster.sasl_bootstrap,),
-        security_protocol="SASL_PLAINTEXT",
-        sasl_mechanism="PLAIN",
-        sasl_username="mirrormaker",
-        sasl_password="wrong",
-    )
+    settings = plain_login(source_cluster, "mirrormaker", password="wrong")
     client = ClusterClient(loop, "north", settings)
     with pytest.raises(RefusedError, match=r"cluster north: the login was refused .*check sasl\.jaas\.config"):
         loop.run(client.connect)

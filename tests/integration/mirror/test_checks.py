@@ -15,6 +15,7 @@ from harness.consume import consume
 from harness.produce import NewRecord, numbered, produce
 from harness.topics import create_topic, delete_topic, topic_config, topics
 from harness.wait import wait_for
+from tests.connected_admins import plain_login
 from tests.integration.copying import flow_settings
 from tests.integration.without_spark import FlowWithoutSpark
 from twinlog.errors import ClusterError, RefusedError
@@ -173,13 +174,7 @@ def test_two_listeners_of_one_cluster_are_warned_of(
     clusters: Clusters, opened: Callable[[FlowSettings], Opened], caplog: pytest.LogCaptureFixture
 ) -> None:
     source, _ = clusters
-    login = ClientSettings(
-        (source.sasl_bootstrap,),
-        security_protocol="SASL_PLAINTEXT",
-        sasl_mechanism="PLAIN",
-        sasl_username="admin",
-        sasl_password="admin-secret",
-    )
+    login = plain_login(source, "admin")
     settings = flow_settings(source, source, target_admin=AdminSettings(login), policy="identity")
     both = opened(settings)
     assert not check_two_clusters(settings, topology_of(settings), both.source, both.target)

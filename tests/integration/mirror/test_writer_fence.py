@@ -11,12 +11,13 @@ import pytest
 from typer.testing import CliRunner
 
 from harness.acls import Acl, acls, create_acls
-from harness.cluster import USERS, KafkaCluster
+from harness.cluster import KafkaCluster
 from harness.connect.mm2 import CONNECTORS_ONE_REPLICA
 from harness.errors import HarnessError
 from harness.produce import numbered, produce
 from harness.topics import create_topic, offsets
 from harness.wait import wait_for
+from tests.connected_admins import plain_login
 from tests.integration.copying import DEADLINE_S, flow_settings
 from tests.integration.mirror_process import MirrorProcess, flow_properties
 from tests.integration.running import sasl_properties
@@ -24,7 +25,7 @@ from twinlog.cli.main import app
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.mirror.topics.writer_fence import WriterFence
 from twinlog.model.types import Alias, TopicName
-from twinlog.settings.flow import ClientSettings, FlowSettings, ProducerSettings
+from twinlog.settings.flow import FlowSettings, ProducerSettings
 
 FLOW, WRITER, READER = "mirrormaker", "connect", "kafkaui"
 
@@ -51,13 +52,7 @@ class Fence:
     """The fence of a flow, by the login of the flow; a switchover has an object of its own."""
 
     def __init__(self, source: KafkaCluster, target: KafkaCluster, user: str = FLOW) -> None:
-        login = ClientSettings(
-            (target.sasl_bootstrap,),
-            security_protocol="SASL_PLAINTEXT",
-            sasl_mechanism="PLAIN",
-            sasl_username=user,
-            sasl_password=USERS[user],
-        )
+        login = plain_login(target, user)
         settings: FlowSettings = flow_settings(source, target, offsets="identical")
         self._settings = replace(settings, producer=ProducerSettings(login), fence_writers=True)
         self._admin = ClusterAdmin(Alias("b"), login)

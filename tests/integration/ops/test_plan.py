@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from harness.acls import Acl as BrokerAcl
 from harness.acls import acls, create_acls
 from harness.checks.leftovers import cluster_content
-from harness.cluster import USERS, KafkaCluster, side_by_side
+from harness.cluster import KafkaCluster, side_by_side
 from harness.groups import commit_offsets, group_offsets
 from harness.produce import numbered, produce
 from harness.quotas import quota
@@ -29,7 +29,7 @@ from harness.topics import (
     topics,
 )
 from harness.wait import wait_for
-from tests.connected_admins import connected_admin
+from tests.connected_admins import connected_admin, plain_login
 from tests.integration.mirror_process import flow_properties
 from tests.integration.running import sasl_properties
 from tests.integration.without_spark import FlowWithoutSpark
@@ -85,13 +85,7 @@ def connected(cluster: KafkaCluster, user: str | None = None) -> Iterator[Cluste
     """Connections to a cluster, as a super user or as `user`."""
     settings = ClientSettings(tuple(cluster.bootstrap.split(",")))
     if user is not None:
-        settings = ClientSettings(
-            (cluster.sasl_bootstrap,),
-            security_protocol="SASL_PLAINTEXT",
-            sasl_mechanism="PLAIN",
-            sasl_username=user,
-            sasl_password=USERS[user],
-        )
+        settings = plain_login(cluster, user)
     with connected_admin(cluster.name, settings, 60) as admin:
         yield admin
 

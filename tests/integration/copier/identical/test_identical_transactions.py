@@ -14,17 +14,18 @@ import pytest
 from confluent_kafka import Producer
 
 from harness.acls import Acl, create_acls
-from harness.cluster import USERS, KafkaCluster
+from harness.cluster import KafkaCluster
 from harness.consume import consume
 from harness.produce import numbered, produce
 from harness.topics import delete_records, offsets
 from harness.wait import wait_for
+from tests.connected_admins import plain_login
 from tests.integration.copier.batches.test_copy_compacted import CLEANED, wait_until_cleaned, write_segments
 from tests.integration.copier.batches.test_copy_transactions import LEVELS, wait_until_marked
 from tests.integration.copying import DEADLINE_S, CopyFlow, RunningCopier, flow_settings
 from tests.integration.segments import stored_batches
 from twinlog.model.types import TopicName, TopicPartition
-from twinlog.settings.flow import ClientSettings, ProducerSettings
+from twinlog.settings.flow import ProducerSettings
 
 HOW: dict[str, Any] = {"offsets": "identical", "consumer": {"isolation_level": "read_committed"}}
 
@@ -274,13 +275,7 @@ def test_brokers_that_refuse_long_transactions_hold_one_topic(
 
 def copied_by_mirrormaker(flow: CopyFlow, topic: str, plain: str) -> tuple[Any, int]:
     """Copy two topics with a login; returns the held partition of the first, if any, and the copies of the second."""
-    login = ClientSettings(
-        (flow.target.sasl_bootstrap,),
-        security_protocol="SASL_PLAINTEXT",
-        sasl_mechanism="PLAIN",
-        sasl_username="mirrormaker",
-        sasl_password=USERS["mirrormaker"],
-    )
+    login = plain_login(flow.target, "mirrormaker")
     settings = replace(flow_settings(flow.source, flow.target, **HOW), producer=ProducerSettings(login))
     running = RunningCopier(settings)
     end = offsets(flow.source, topic)[1]

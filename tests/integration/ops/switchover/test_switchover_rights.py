@@ -11,6 +11,7 @@ from harness.cluster import KafkaCluster
 from harness.groups import commit_offsets
 from harness.produce import numbered, produce
 from harness.topics import create_topic, delete_topic, topics
+from tests.connected_admins import plain_login
 from tests.integration.kafka.test_rights import delete_acls
 from tests.integration.light_flow import LightFlow
 from tests.integration.ops.switchover.commands import (
@@ -25,7 +26,6 @@ from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.model.types import Alias
 from twinlog.ops.switchover.journal import TOPIC, TopicJournal
 from twinlog.ops.switchover.model import SwitchoverDirection
-from twinlog.settings.flow import ClientSettings
 
 
 @pytest.mark.scenario
@@ -101,14 +101,7 @@ def test_rights_on_the_journal_are_found_without_a_change(pair: tuple[KafkaClust
     }
     if TOPIC in topics(east):
         delete_topic(east, TOPIC)
-    config = east.client_config("kafkaui")
-    settings = ClientSettings(
-        (east.sasl_bootstrap,),
-        security_protocol="SASL_PLAINTEXT",
-        sasl_mechanism="PLAIN",
-        sasl_username="kafkaui",
-        sasl_password=str(config["sasl.password"]),
-    )
+    settings = plain_login(east, "kafkaui")
     admin = ClusterAdmin("east", settings)
     journal = TopicJournal(SwitchoverDirection(Alias("north"), Alias("east")), admin, 1)
 
