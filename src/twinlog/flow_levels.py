@@ -15,7 +15,7 @@ from enum import StrEnum
 from threading import Lock
 
 from twinlog.clock import SYSTEM, Clock
-from twinlog.message_ids import without_id
+from twinlog.errors.message_ids import without_id
 
 PACKAGE = "twinlog"
 """Debug lines of libraries may contain sent data, so only loggers of this package follow the level of a flow."""

@@ -27,7 +27,7 @@ from twinlog.config.file_changes import RunningFile
 from twinlog.config.file_kind import is_resource
 from twinlog.config.queries import checked_file
 from twinlog.errors import TwinlogError
-from twinlog.message_ids import id_of, with_id
+from twinlog.errors.message_ids import id_of, with_id
 from twinlog.spark.given_session import GivenSession
 from twinlog.worker.reload.reload_report import ReloadReport
 from twinlog.worker.reload.reload_requests import ReloadRequests

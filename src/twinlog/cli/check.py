@@ -23,7 +23,7 @@ from twinlog.config.worker import load_worker, worker_of
 from twinlog.console.mistake_output import MistakeOutput, print_mistakes
 from twinlog.console.options import Secrets, Was, kafka_release
 from twinlog.errors import ConfigError
-from twinlog.mistakes import ConfigNote, ConfigProblem, ConfigWarning, Mistake, MistakeKind
+from twinlog.errors.mistakes import ConfigNote, ConfigProblem, ConfigWarning, Mistake, MistakeKind
 from twinlog.settings.flow import CustomClass, ExactlyOnce, FlowSettings
 from twinlog.settings.per_topic import PerTopic
 from twinlog.settings.transform import TransformSettings

@@ -23,7 +23,7 @@ from twinlog.console.exit_codes import FOUND, UNREACHABLE, WRONG
 from twinlog.console.options import Conf, Master, spark_options
 from twinlog.console.spark_batch import adopted
 from twinlog.errors import ConfigError, EngineError, EngineLostError, RequestError
-from twinlog.message_ids import id_of, with_id
+from twinlog.errors.message_ids import id_of, with_id
 
 if TYPE_CHECKING:
     from twinlog.connect.log4j_file import Log4jFile

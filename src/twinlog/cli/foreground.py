@@ -23,7 +23,7 @@ from twinlog.console.command_log import end_process, log_to_stderr
 from twinlog.console.log_options import shows_progress
 from twinlog.console.spark_batch import adopted
 from twinlog.errors import EngineError, TwinlogError
-from twinlog.message_ids import id_of, with_id
+from twinlog.errors.message_ids import id_of, with_id
 from twinlog.settings.worker import MetricsSettings
 from twinlog.spark.submitted import is_submitted
 

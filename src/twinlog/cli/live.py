@@ -7,7 +7,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from twinlog.clock import LONG_AGO, SYSTEM
-from twinlog.message_ids import split_id
+from twinlog.errors.message_ids import split_id
 from twinlog.model.amounts import counted
 
 if TYPE_CHECKING:

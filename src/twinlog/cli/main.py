@@ -22,7 +22,7 @@ from twinlog.console.command_class import CommandApp, TwinlogGroup
 from twinlog.console.command_log import print_error
 from twinlog.console.exit_codes import UNREACHABLE
 from twinlog.errors import TwinlogError
-from twinlog.message_ids import told
+from twinlog.errors.message_ids import told
 
 
 def launcher() -> None:

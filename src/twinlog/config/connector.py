@@ -29,7 +29,7 @@ from twinlog.config.text.entries import check_value, resolve_entry
 from twinlog.config.text.precedence import resolve_connector
 from twinlog.config.worker import WorkerConfig
 from twinlog.errors import ConfigError
-from twinlog.mistakes import ConfigProblem, ConfigWarning, MistakeKind
+from twinlog.errors.mistakes import ConfigProblem, ConfigWarning, MistakeKind
 from twinlog.model.types import Alias
 from twinlog.settings.flow import ConnectorKind, FlowSettings
 from twinlog.settings.worker import OverridePolicy, WorkerSettings

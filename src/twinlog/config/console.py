@@ -19,7 +19,7 @@ from twinlog.config.security.tls import read_tls
 from twinlog.config.text.config_reader import ConfigReader, Problems, read_fields
 from twinlog.config.text.entries import check_value, read_providers, refuse_useless, resolve_entry, without_duplicates
 from twinlog.errors import ConfigError
-from twinlog.mistakes import ConfigProblem, ConfigWarning, MistakeKind
+from twinlog.errors.mistakes import ConfigProblem, ConfigWarning, MistakeKind
 from twinlog.settings.open_id import CALLBACK, OpenIdSettings
 from twinlog.settings.tls import TlsSettings
 from twinlog.settings.worker import ServedConsole, is_loopback

@@ -15,8 +15,8 @@ from twinlog.config.load import LoadedFile
 from twinlog.config.properties import PropertyEntry
 from twinlog.config.text.precedence import FlowLayers, resolve_flow
 from twinlog.errors import ConfigError
+from twinlog.errors.mistakes import ConfigNote, MistakeKind
 from twinlog.mirror.topology.topology import topology_of
-from twinlog.mistakes import ConfigNote, MistakeKind
 from twinlog.model.topics import listed
 from twinlog.model.types import TopicName
 from twinlog.settings.flow import FlowSettings

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from twinlog.config.properties import read_properties
 from twinlog.errors import ConfigError
-from twinlog.mistakes import ConfigProblem, MistakeKind
+from twinlog.errors.mistakes import ConfigProblem, MistakeKind
 
 OFFSET_FILE = "offset.storage.file.filename"
 # This includes JSON of kubectl; a properties file lacks both words at the begin of a line.

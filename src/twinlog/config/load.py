@@ -25,7 +25,7 @@ from twinlog.config.text.entries import ParsedFile, parse_file
 from twinlog.config.text.precedence import FlowLayers, resolve_flow
 from twinlog.config.worker import read_metrics
 from twinlog.errors import ConfigError
-from twinlog.mistakes import ConfigProblem, ConfigWarning, MistakeKind
+from twinlog.errors.mistakes import ConfigProblem, ConfigWarning, MistakeKind
 from twinlog.model.types import Alias
 from twinlog.settings.flow import FlowSettings
 from twinlog.settings.worker import DriverListener, MetricsSettings, ServedConsole

@@ -14,7 +14,7 @@ from pathlib import Path
 import javaproperties
 
 from twinlog.errors import ConfigError
-from twinlog.mistakes import ConfigProblem, ConfigWarning, MistakeKind
+from twinlog.errors.mistakes import ConfigProblem, ConfigWarning, MistakeKind
 
 _LINE_END = re.compile(r"\r\n?|\n")
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)

@@ -13,7 +13,7 @@ from twinlog.config.keys.key import UnknownKeys
 from twinlog.config.load import LoadedFile, load_file
 from twinlog.config.text.explain import entry_of
 from twinlog.errors import ConfigError, EngineError
-from twinlog.mistakes import ConfigProblem, ConfigWarning, MistakeKind
+from twinlog.errors.mistakes import ConfigProblem, ConfigWarning, MistakeKind
 from twinlog.settings.flow import FlowSettings
 from twinlog.settings.transform import TransformSettings
 from twinlog.settings.written import key_of

@@ -27,7 +27,7 @@ from twinlog.config.text.precedence import Layer
 from twinlog.config.text.providers import Providers
 from twinlog.config.text.values import Lookup, ValueRefusedError, parse_header_rules, parse_listener
 from twinlog.errors import ConfigError
-from twinlog.mistakes import ConfigProblem, ConfigWarning, MistakeKind
+from twinlog.errors.mistakes import ConfigProblem, ConfigWarning, MistakeKind
 from twinlog.settings.tls import ClientAuth, TlsSettings
 from twinlog.settings.worker import (
     DriverListener,

@@ -22,8 +22,8 @@ from twinlog.connect.storage.status_records import ActiveTopicRecord, Statuses
 from twinlog.connect.worker_metrics import WorkerMetrics
 from twinlog.connect.worker_thread import WorkerThread
 from twinlog.errors import RequestError
+from twinlog.errors.message_ids import id_first, with_id
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
-from twinlog.message_ids import id_first, with_id
 from twinlog.worker.connectors import definitions
 from twinlog.worker.connectors.model import (
     VERSION,

@@ -19,9 +19,9 @@ from twinlog.connect.storage.cluster_state import ClusterState
 from twinlog.connect.storage.config_records import SessionKey
 from twinlog.connect.storage.status_records import Statuses
 from twinlog.errors import RequestError, TopicGoneError
+from twinlog.errors.message_ids import id_first
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
 from twinlog.lease.fencing import TransactionalIds
-from twinlog.message_ids import id_first
 from twinlog.settings.flow import FlowSettings
 from twinlog.settings.worker import GroupSettings
 from twinlog.worker.connectors.model import ConnectorName, ConnectorState

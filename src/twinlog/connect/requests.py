@@ -22,8 +22,8 @@ from twinlog.connect.group.state import GroupState
 from twinlog.connect.stage import timed_out
 from twinlog.connect.worker_thread import WorkerThread
 from twinlog.errors import ClusterError, NotOwnerError, OptionError, RequestError, UnavailableError
+from twinlog.errors.message_ids import id_first
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
-from twinlog.message_ids import id_first
 from twinlog.mirror.offsets.starts import is_start
 from twinlog.model.amounts import LAST, counted, read_moment
 from twinlog.ops.topics.reader import TopicsReader, this_process

@@ -19,8 +19,8 @@ from twinlog.connect.instances import (
 )
 from twinlog.connect.running_connector import WorkerConnector
 from twinlog.errors import ClusterError, EngineError, TwinlogError
+from twinlog.errors.message_ids import told, with_id
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
-from twinlog.message_ids import told, with_id
 from twinlog.model.types import Alias
 from twinlog.settings.flow import FlowSettings
 from twinlog.worker.bridge import may_bridge

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from twinlog.config.connector import ConnectorFlow
 from twinlog.connect.instances import ConnectorInstance, Work
-from twinlog.message_ids import with_id
+from twinlog.errors.message_ids import with_id
 from twinlog.worker.connectors.model import Config, ConnectorName, ConnectorState, RestartRequest, Status, TargetState
 from twinlog.worker.connectors.task_configs import task_configs
 

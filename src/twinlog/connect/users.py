@@ -14,7 +14,7 @@ import javaproperties
 from twinlog.config.security.jaas import FILE_OPTION, JaasEntry, JaasError, named_file, parse_jaas_file
 from twinlog.connect.rest.users import Users, hashed
 from twinlog.errors import ConfigError
-from twinlog.mistakes import ConfigProblem, MistakeKind
+from twinlog.errors.mistakes import ConfigProblem, MistakeKind
 
 SECTION = "KafkaConnect"
 

@@ -19,7 +19,7 @@ import typer.core
 from twinlog.console.help_page import help_text, usage
 from twinlog.console.log_options import LogFormat, choose_log, chosen_log, json_line
 from twinlog.console.usage_hints import file_as_command, hint_about_arguments, hint_about_option
-from twinlog.message_ids import with_id
+from twinlog.errors.message_ids import with_id
 
 
 @dataclass(frozen=True, slots=True)

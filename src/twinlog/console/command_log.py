@@ -18,7 +18,7 @@ import typer
 from twinlog.clock import SYSTEM
 from twinlog.console.log_options import LogFormat, chosen_log, json_line
 from twinlog.errors import ConfigError
-from twinlog.mistakes import ConfigWarning, Mistake, counts
+from twinlog.errors.mistakes import ConfigWarning, Mistake, counts
 from twinlog.model.topics import listed
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from twinlog.errors import (
     TopicGoneError,
     TwinlogError,
 )
-from twinlog.message_ids import told
+from twinlog.errors.message_ids import told
 
 FINE, FOUND, WRONG, UNREACHABLE = range(4)
 

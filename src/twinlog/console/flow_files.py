@@ -17,8 +17,8 @@ from twinlog.config.keys.key import UnknownKeys
 from twinlog.config.text.entries import refuse_useless
 from twinlog.config.worker import WorkerConfig, load_worker
 from twinlog.errors import ConfigError, RequestError
-from twinlog.message_ids import split_id
-from twinlog.mistakes import MISSING, ConfigProblem, ConfigWarning, MistakeKind
+from twinlog.errors.message_ids import split_id
+from twinlog.errors.mistakes import MISSING, ConfigProblem, ConfigWarning, MistakeKind
 from twinlog.settings.flow import FlowSettings
 from twinlog.settings.worker import WorkerSettings
 from twinlog.worker.connectors.model import VERSION

@@ -16,7 +16,7 @@ from enum import StrEnum
 from typing import Any
 
 from twinlog.clock import SYSTEM
-from twinlog.message_ids import ID
+from twinlog.errors.message_ids import ID
 from twinlog.model.types import TopicPartition
 
 _FLOW = re.compile(r"(\S+->[^\s:,]+): ")

@@ -9,7 +9,7 @@ from enum import StrEnum
 import typer
 
 from twinlog.console.command_log import print_mistake_lines, print_note
-from twinlog.mistakes import Mistake, counts
+from twinlog.errors.mistakes import Mistake, counts
 
 
 class MistakeOutput(StrEnum):

@@ -22,6 +22,7 @@ from twinlog.copier.copier import Copier
 from twinlog.copier.partition.context import CopierListener
 from twinlog.copier.reporter import Reporter
 from twinlog.errors import DriverLostError, MessageError, TwinlogError
+from twinlog.errors.message_ids import told
 from twinlog.flow_levels import FLOW_LEVELS
 from twinlog.kafka.net.loop import Loop
 from twinlog.lease.channel import BEAT_S, DEAD_S, Channel, DriverAddress, LeaseTicket, greet_as_copier
@@ -50,7 +51,6 @@ from twinlog.lease.messages import (
     TaskEnded,
 )
 from twinlog.lease.progress import Report
-from twinlog.message_ids import told
 from twinlog.model.call import TransformCall, TransformImport
 from twinlog.model.held import HeldPartition
 from twinlog.model.types import TopicPartition

@@ -9,11 +9,11 @@ from dataclasses import replace
 
 from twinlog.clock import Clock
 from twinlog.errors import TwinlogError
+from twinlog.errors.message_ids import told
 from twinlog.lease.channel import VALID_S
 from twinlog.lease.fencing import TransactionalIds
 from twinlog.lease.ledger import CopierSession, LeaseState
 from twinlog.lease.messages import Grant, Grants, Release, Stop
-from twinlog.message_ids import told
 from twinlog.model.types import TopicPartition
 
 log = logging.getLogger(__name__)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence, Set
 
 from twinlog.clock import LONG_AGO, SYSTEM, Clock
 from twinlog.errors import MessageError, TwinlogError
+from twinlog.errors.message_ids import told
 from twinlog.lease.channel import DEAD_S, VALID_S, Channel
 from twinlog.lease.fencing import TransactionalIds
 from twinlog.lease.granting import RELEASE_S, PartitionGranter
@@ -37,7 +38,6 @@ from twinlog.lease.messages import (
     TaskEnded,
 )
 from twinlog.lease.progress import Report
-from twinlog.message_ids import told
 from twinlog.model.held import HeldPartition
 from twinlog.model.types import TopicPartition
 

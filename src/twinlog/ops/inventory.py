@@ -8,6 +8,7 @@ from enum import Flag, auto
 from typing import TypeVar
 
 from twinlog.errors import RefusedError
+from twinlog.errors.message_ids import told, without_id
 from twinlog.kafka.admin.acls import describe_acls
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.admin.groups import GroupAdmin
@@ -16,7 +17,6 @@ from twinlog.kafka.admin.topics import describe_cluster, describe_configs, descr
 from twinlog.kafka.admin.users import describe_quotas, describe_scram_users
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.protocol import error_codes
-from twinlog.message_ids import told, without_id
 from twinlog.mirror.topics.fence_notes import fences_on
 from twinlog.model.acls import Acl, AclOperation, AclPermissionType, ResourceType, TopicAcl
 from twinlog.model.groups import GROUPS_TOPIC, GroupListing, GroupOffsets

@@ -29,7 +29,7 @@ from twinlog.console.command_log import print_note, print_warning_line
 from twinlog.console.exit_codes import end_with
 from twinlog.console.flow_files import FlowsOfFile, read_flow_file
 from twinlog.errors import ConfigError, TwinlogError
-from twinlog.mistakes import ConfigProblem, ConfigWarning, MistakeKind
+from twinlog.errors.mistakes import ConfigProblem, ConfigWarning, MistakeKind
 from twinlog.ops.connectors.rest import ConnectRest, TlsFiles, access
 from twinlog.settings.flow import FlowSettings
 

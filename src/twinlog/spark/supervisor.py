@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from twinlog.clock import LONG_AGO, SYSTEM, Clock
 from twinlog.errors import EngineError, EngineLostError
-from twinlog.message_ids import id_of
+from twinlog.errors.message_ids import id_of
 from twinlog.spark.engine import Engine
 
 log = logging.getLogger(__name__)

@@ -11,8 +11,8 @@ from dataclasses import astuple
 from typing import Any
 
 from twinlog.copier.copier_thread import CopierThread
+from twinlog.errors.message_ids import id_of
 from twinlog.lease.channel import LeaseTicket
-from twinlog.message_ids import id_of
 
 log = logging.getLogger(__name__)
 

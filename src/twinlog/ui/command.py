@@ -22,7 +22,7 @@ from twinlog.console.exit_codes import FINE, UNREACHABLE, WRONG
 from twinlog.console.flow_files import FlowsOfFile, read_flow_file
 from twinlog.console.options import FILE_HELP, Secrets
 from twinlog.errors import OptionError
-from twinlog.message_ids import with_id
+from twinlog.errors.message_ids import with_id
 from twinlog.ops.connectors.rest import URL, TlsFiles, access
 from twinlog.settings.open_id import OpenIdSettings
 from twinlog.settings.worker import ListenerAddress, is_loopback

@@ -14,9 +14,9 @@ from enum import StrEnum
 
 from twinlog.clock import Clock, wall_ms
 from twinlog.errors import RequestError, TwinlogError
+from twinlog.errors.message_ids import told, with_id
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.retry import COMMAND_CONNECT_S, LOOK_CONNECT_S
-from twinlog.message_ids import told, with_id
 from twinlog.ops.status.readers import ClustersReader
 from twinlog.ops.switchover.clusters import LiveClusters
 from twinlog.ops.switchover.journal import JournalEntries, ended_by

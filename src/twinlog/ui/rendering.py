@@ -15,7 +15,7 @@ from jinja2.bccache import Bucket
 from markupsafe import Markup, escape
 from starlette.responses import Response
 
-from twinlog.message_ids import ID
+from twinlog.errors.message_ids import ID
 from twinlog.model.amounts import counted, shown_age, shown_bytes, shown_count, shown_moment
 from twinlog.ui.assets import ConsoleAssets
 

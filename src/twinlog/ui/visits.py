@@ -15,7 +15,7 @@ from starlette.types import Receive, Scope, Send
 from twinlog.connect.rest.bodies import read_body
 from twinlog.connect.rest.users import credentials
 from twinlog.errors import ConfigError, OptionError, PatternError, RefusedError, RequestError, TwinlogError
-from twinlog.message_ids import told
+from twinlog.errors.message_ids import told
 from twinlog.ui.assets import takes_gzip
 from twinlog.ui.faults import log_fault
 from twinlog.ui.guards import address_of, port_of, require_own_machine, require_same_origin

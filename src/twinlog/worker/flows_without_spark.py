@@ -12,10 +12,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 from twinlog.clock import SYSTEM, Clock
 from twinlog.errors import TwinlogError
+from twinlog.errors.message_ids import id_of, told, with_id
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect, both_clusters
 from twinlog.kafka.retry import FLOW_STEP, retry_until_stopped
 from twinlog.log_once import AGAIN_S, DOUBLING_S, LogOnce
-from twinlog.message_ids import id_of, told, with_id
 from twinlog.mirror.groups.checkpoint_writer import CheckpointWriter
 from twinlog.mirror.offsets.map_store import MapStore
 from twinlog.mirror.offsets.position_store import PositionsOfAll

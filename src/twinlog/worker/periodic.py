@@ -13,9 +13,9 @@ from typing import Protocol
 
 from twinlog.clock import SYSTEM, Clock, wall_ms
 from twinlog.errors import RefusedError, TwinlogError
+from twinlog.errors.message_ids import with_id
 from twinlog.kafka.retry import PERIODIC_JOB, REFUSED
 from twinlog.log_once import DOUBLING_S, LogOnce
-from twinlog.message_ids import with_id
 
 log = logging.getLogger(__name__)
 

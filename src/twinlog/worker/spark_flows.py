@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 
 from twinlog.clock import LONG_AGO, SYSTEM, Clock
 from twinlog.errors import EngineLostError
+from twinlog.errors.message_ids import with_id
 from twinlog.lease.lease_server import LeaseServer
 from twinlog.log_once import AGAIN_S, LogOnce
-from twinlog.message_ids import with_id
 from twinlog.model.amounts import counted
 from twinlog.settings.flow import COPIER_MEMORY_BYTES, FlowSettings
 from twinlog.settings.worker import DriverListener

@@ -14,7 +14,7 @@ from twinlog.cli.main import app
 from twinlog.config.properties import parse_properties
 from twinlog.config.worker import load_worker, worker_of
 from twinlog.console.flow_files import read_connectors
-from twinlog.mistakes import MistakeKind
+from twinlog.errors.mistakes import MistakeKind
 from twinlog.ops.explain.table import MESSAGES
 
 BASE = "clusters = a, b\na.bootstrap.servers = a:1\nb.bootstrap.servers = b:1\na->b.enabled = true\n"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from twinlog.mistakes import Mistake
+from twinlog.errors.mistakes import Mistake
 
 _ID = re.compile(r" \[TW-FILE-\d\d\]$")
 

@@ -9,7 +9,7 @@ import pytest
 from tests.unit.config.said import said
 from twinlog.config import MirrorConfig, load
 from twinlog.errors import ConfigError
-from twinlog.mistakes import MistakeKind
+from twinlog.errors.mistakes import MistakeKind
 
 IDENTITY = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
 NOTHING = "source.cluster.alias =\ntarget.cluster.alias =\n"

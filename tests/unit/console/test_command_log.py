@@ -11,7 +11,7 @@ import pytest
 from harness.wait import wait_for
 from twinlog.console.command_log import WarningMergeHandler, print_warnings, waits_reported
 from twinlog.console.log_options import LogFormat, choose_log
-from twinlog.mistakes import ConfigWarning, MistakeKind
+from twinlog.errors.mistakes import ConfigWarning, MistakeKind
 
 
 class Kept(logging.Handler):

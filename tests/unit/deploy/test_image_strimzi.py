@@ -29,7 +29,7 @@ from harness.containers.strimzi.release import (
 from harness.containers.strimzi.secrets import SecretServer
 from twinlog.config.connector import ConnectorFlow, build_connector
 from twinlog.config.worker import WorkerConfig, load_worker
-from twinlog.mistakes import MistakeKind
+from twinlog.errors.mistakes import MistakeKind
 from twinlog.settings.flow import ClientSettings
 
 ROOT = Path(__file__).parents[3]

@@ -17,7 +17,7 @@ from twinlog.config.text.entries import check_value, read_providers, refuse_usel
 from twinlog.config.text.precedence import FlowLayers
 from twinlog.config.text.values import read_reset
 from twinlog.errors import ConfigError
-from twinlog.mistakes import MISSING, ConfigProblem, ConfigWarning, MistakeKind
+from twinlog.errors.mistakes import MISSING, ConfigProblem, ConfigWarning, MistakeKind
 from twinlog.settings.flow import (
     AdminSettings,
     ClientSettings,

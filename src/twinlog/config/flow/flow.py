@@ -20,8 +20,8 @@ from twinlog.config.text.config_reader import ConfigReader, Problems, read_field
 from twinlog.config.text.precedence import FlowLayers
 from twinlog.config.text.values import read_start
 from twinlog.errors import ConfigError, TransformError
+from twinlog.errors.mistakes import ConfigWarning, MistakeKind
 from twinlog.mirror.topology.plugins import config_filter_of, group_filter_of, policy_of, topic_filter_of
-from twinlog.mistakes import ConfigWarning, MistakeKind
 from twinlog.model.topic_names import HeartbeatNames, check_name
 from twinlog.model.types import TopicName
 from twinlog.settings.flow import CustomClass, FlowSettings, PolicyName, RecordPolicy

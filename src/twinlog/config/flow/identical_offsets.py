@@ -11,8 +11,8 @@ from typing import Any
 
 from twinlog.config.properties import PropertyEntry
 from twinlog.config.text.config_reader import ConfigReader
+from twinlog.errors.mistakes import MistakeKind
 from twinlog.mirror.topology.filters import spelled_out
-from twinlog.mistakes import MistakeKind
 from twinlog.settings.flow import FlowSettings
 from twinlog.settings.per_topic import PerTopic
 from twinlog.settings.written import key_of

@@ -16,10 +16,10 @@ from itertools import combinations
 from twinlog.config.properties import PropertyEntry
 from twinlog.config.text.precedence import FlowLayers
 from twinlog.errors import ConfigError
+from twinlog.errors.mistakes import ConfigProblem, ConfigWarning, Mistake, MistakeKind
 from twinlog.mirror.topology.cycles import TopicCycle, cycle, returning
 from twinlog.mirror.topology.filters import share_no_name
 from twinlog.mirror.topology.topology import Topology, topology_of
-from twinlog.mistakes import ConfigProblem, ConfigWarning, Mistake, MistakeKind
 from twinlog.model.topic_names import HEARTBEATS
 from twinlog.model.topics import listed
 from twinlog.model.types import TopicName

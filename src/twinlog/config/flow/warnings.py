@@ -15,7 +15,7 @@ from twinlog.config.properties import PropertyEntry
 from twinlog.config.text.config_reader import ConfigReader
 from twinlog.config.text.entries import ParsedFile
 from twinlog.config.text.precedence import FlowLayers
-from twinlog.mistakes import ConfigWarning, MistakeKind
+from twinlog.errors.mistakes import ConfigWarning, MistakeKind
 from twinlog.settings.flow import FlowSettings, PolicyName
 
 _SEPARATOR = "replication.policy.separator"

@@ -10,7 +10,7 @@ from twinlog.config.security.jaas import EXPECTED, JaasError, Login, parse_jaas
 from twinlog.config.security.oauth import read_tokens
 from twinlog.config.security.tls import read_tls
 from twinlog.config.text.config_reader import ConfigReader
-from twinlog.mistakes import ConfigProblem, ConfigWarning, MistakeKind
+from twinlog.errors.mistakes import ConfigProblem, ConfigWarning, MistakeKind
 from twinlog.settings.oauth import TokenSettings
 from twinlog.settings.tls import TlsSettings
 

@@ -20,7 +20,7 @@ from twinlog.config.security.oauth_strimzi import StrimziOAuthOptions, in_kafkas
 from twinlog.config.security.tls import read_tls
 from twinlog.config.text.config_reader import ConfigReader, read_fields
 from twinlog.config.text.values import ValueRefusedError
-from twinlog.mistakes import ConfigWarning
+from twinlog.errors.mistakes import ConfigWarning
 from twinlog.settings.oauth import Algorithm, AssertionSettings, TokenSettings
 from twinlog.settings.tls import TlsSettings
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Literal
 from twinlog.config.properties import PropertyEntry
 from twinlog.config.security.store_error import StoreError, StoreType
 from twinlog.config.text.config_reader import ConfigReader
-from twinlog.mistakes import ConfigWarning, MistakeKind
+from twinlog.errors.mistakes import ConfigWarning, MistakeKind
 from twinlog.settings.tls import LEVEL_0, TlsSettings, Version, tls_context
 
 if TYPE_CHECKING:

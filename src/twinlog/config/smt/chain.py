@@ -23,7 +23,7 @@ from twinlog.config.smt.kinds import (
 from twinlog.config.text.config_reader import ConfigReader, refused_value
 from twinlog.config.text.precedence import FlowLayers
 from twinlog.config.text.values import ValueRefusedError, parse_value
-from twinlog.mistakes import ConfigProblem, ConfigWarning, MistakeKind
+from twinlog.errors.mistakes import ConfigProblem, ConfigWarning, MistakeKind
 from twinlog.settings.transform import Side, SmtChain, SmtConverter, SmtPredicate, SmtStage, SmtValue
 
 _READABLE: dict[str, tuple[str, ...]] = {

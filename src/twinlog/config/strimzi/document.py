@@ -21,7 +21,7 @@ from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from twinlog.config.properties import PropertyEntry
 from twinlog.config.strimzi.fields import CONNECTOR_FORBIDDEN, FIELDS, GROUP, ONLY_OLD, Field, Version, forbidden
 from twinlog.errors import ConfigError
-from twinlog.mistakes import ConfigProblem, ConfigWarning, MistakeKind
+from twinlog.errors.mistakes import ConfigProblem, ConfigWarning, MistakeKind
 
 KIND = "KafkaMirrorMaker2"
 _CORRECT = "correct this line, so that kubectl apply --dry-run=client takes the file"

@@ -20,7 +20,7 @@ from twinlog.config.text.entries import ParsedFile, refuse_useless, resolve_entr
 from twinlog.config.text.precedence import resolve_flow
 from twinlog.config.worker import WorkerConfig, worker_of
 from twinlog.errors import ConfigError
-from twinlog.mistakes import ConfigProblem, ConfigWarning
+from twinlog.errors.mistakes import ConfigProblem, ConfigWarning
 from twinlog.model.types import Alias
 from twinlog.settings.flow import ConnectorKind
 

@@ -14,7 +14,7 @@ from twinlog.config.strimzi.document import DocumentNode, Documents, ResourceChe
 from twinlog.config.strimzi.fields import CONNECTOR_FORBIDDEN, STORAGE
 from twinlog.config.text.values import MissingError
 from twinlog.errors import ConfigError
-from twinlog.mistakes import ConfigProblem, ConfigWarning, MistakeKind
+from twinlog.errors.mistakes import ConfigProblem, ConfigWarning, MistakeKind
 from twinlog.settings.flow import ConnectorKind
 
 CONVERTER = "org.apache.kafka.connect.converters.ByteArrayConverter"

@@ -14,8 +14,8 @@ from twinlog.config.keys.key import Key, KeyType
 from twinlog.config.keys.table import KeyTable
 from twinlog.config.properties import PropertyEntry
 from twinlog.config.text.values import Value, ValueRefusedError, parse_value
+from twinlog.errors.mistakes import ConfigProblem, MistakeKind
 from twinlog.mirror.topology.filters import PatternError, compile_list, spelled_out
-from twinlog.mistakes import ConfigProblem, MistakeKind
 from twinlog.model.java_regex.pattern import JavaPattern
 from twinlog.settings.per_topic import PerTopic, TopicRule
 from twinlog.settings.written import written

@@ -19,8 +19,8 @@ from twinlog.config.text.name_lists import doubts, warnings_of_value
 from twinlog.config.text.providers import ProviderError, Providers, build_providers
 from twinlog.config.text.values import Lookup, MissingError, ValueRefusedError, instead_of, parse_value
 from twinlog.errors import ConfigError
+from twinlog.errors.mistakes import ConfigProblem, ConfigWarning, MistakeKind
 from twinlog.mirror.topology.filters import PatternError
-from twinlog.mistakes import ConfigProblem, ConfigWarning, MistakeKind
 from twinlog.model.types import Alias
 
 IGNORED_HERE = "ignored here"

@@ -15,7 +15,7 @@ from twinlog.config.text.entries import ParsedFile, own_class, parse_file
 from twinlog.config.text.precedence import FlowLayers, Layer, resolve_flow
 from twinlog.config.text.values import instead_of
 from twinlog.errors import ConfigError
-from twinlog.mistakes import ConfigProblem, MistakeKind
+from twinlog.errors.mistakes import ConfigProblem, MistakeKind
 from twinlog.model.types import Alias
 
 HIDDEN = "[hidden]"

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from twinlog.config.keys.key import Key, ValueForm
 from twinlog.config.properties import PropertyEntry
 from twinlog.config.text.values import Value
-from twinlog.mistakes import ConfigWarning, MistakeKind
+from twinlog.errors.mistakes import ConfigWarning, MistakeKind
 
 _WILDCARD = re.compile(r"[\w.-]*[\w-]\*")
 _QUOTES = ("'", '"')

@@ -21,7 +21,7 @@ from twinlog.config.properties import PropertyEntry
 from twinlog.config.text.kubernetes import KUBERNETES_CLASSES, kubernetes_lookup, pod_api
 from twinlog.config.text.values import Lookup, MissingError, ValueRefusedError
 from twinlog.errors import PatternError
-from twinlog.mistakes import ConfigWarning, MistakeKind
+from twinlog.errors.mistakes import ConfigWarning, MistakeKind
 from twinlog.model.java_regex.pattern import java_pattern
 
 _REFERENCE = re.compile(r"\$\{([^}]*?):(([^}]*?):)?([^}]*?)\}")

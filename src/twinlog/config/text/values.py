@@ -16,8 +16,8 @@ from typing import cast, get_args
 from twinlog.config.keys.key import Key, KeyType, ValueForm, ValueReplacement
 from twinlog.config.text.whole_numbers import refused_number
 from twinlog.errors import PatternError
+from twinlog.errors.mistakes import MistakeKind
 from twinlog.mirror.topology.filters import compile_list
-from twinlog.mistakes import MistakeKind
 from twinlog.model.amounts import LAST, read_moment
 from twinlog.settings.flow import Start, StartKind
 from twinlog.settings.worker import HeaderAction, HeaderSettings, ListenerAddress, Scheme

@@ -31,7 +31,7 @@ from twinlog.connect.rest.thread_pools import ThreadPool, ThreadPools
 from twinlog.connect.rest.users import Users, credentials
 from twinlog.connect.stage import timed_out
 from twinlog.errors import NotOwnerError, RequestError, UnavailableError, UndeliveredError
-from twinlog.message_ids import id_first, told
+from twinlog.errors.message_ids import id_first, told
 from twinlog.settings.worker import RestSettings
 from twinlog.worker.connectors.model import ConnectorName
 from twinlog.worker.metrics.exposition import Pages

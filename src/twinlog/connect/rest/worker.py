@@ -22,7 +22,7 @@ from twinlog.connect.rest import bodies, responses
 from twinlog.connect.rest.api import RestApi, RestMethod, flag, resource
 from twinlog.connect.rest.levels import LEVELS
 from twinlog.errors import RequestError
-from twinlog.message_ids import with_id
+from twinlog.errors.message_ids import with_id
 from twinlog.worker.connectors.model import Health, HealthStatus
 
 HEALTH = "/health"

@@ -18,7 +18,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from twinlog.errors import ConfigError
-from twinlog.mistakes import ConfigProblem, MistakeKind
+from twinlog.errors.mistakes import ConfigProblem, MistakeKind
 
 _HEADER = b"\xac\xed\x00\x05"
 _NULL, _REFERENCE, _DESCRIPTION, _OBJECT, _ARRAY = b"\x70", b"\x71", b"\x72", b"\x73", b"\x75"

@@ -31,8 +31,8 @@ from twinlog.connect.strimzi.steps import (
     steps,
 )
 from twinlog.errors import ConfigError, NotOwnerError, RequestError
+from twinlog.errors.message_ids import with_id
 from twinlog.log_once import AGAIN_S, LogOnce
-from twinlog.message_ids import with_id
 from twinlog.worker.connectors.model import (
     ConnectorName,
     ConnectorState,

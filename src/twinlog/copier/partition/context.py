@@ -7,11 +7,11 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from twinlog.errors import TwinlogError
+from twinlog.errors.message_ids import told, with_event_id, with_id
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.net.loop import Loop, Signal
 from twinlog.kafka.retry import COPIER_STEP, retry
 from twinlog.lease.progress import CopierCounters
-from twinlog.message_ids import told, with_event_id, with_id
 from twinlog.model.held import HeldPartition
 from twinlog.model.types import TopicPartition
 from twinlog.settings.flow import FlowSettings

@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from twinlog.errors import RefusedError
+from twinlog.errors.message_ids import with_id
 from twinlog.kafka.admin.acls import create_topic_acls, describe_topic_acls
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.log_once import LogOnce
-from twinlog.message_ids import with_id
 from twinlog.mirror.topics.fence_notes import fences_on
 from twinlog.mirror.topology.topology import Topology, topology_of
 from twinlog.model.acls import EVERY_TOPIC, AclOperation, AclPermissionType, PatternType, TopicAcl

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from twinlog.errors import ConfigError
+from twinlog.errors.mistakes import ConfigProblem, MistakeKind
 from twinlog.mirror.topology.filters import DefaultConfigPropertyFilter, DefaultGroupFilter, DefaultTopicFilter
 from twinlog.mirror.topology.naming import DefaultReplicationPolicy, IdentityReplicationPolicy, looks_like_heartbeats
-from twinlog.mistakes import ConfigProblem, MistakeKind
 from twinlog.model.topics import is_legal_topic
 from twinlog.model.types import Alias, TopicName
 from twinlog.settings.flow import CustomClass, FlowSettings

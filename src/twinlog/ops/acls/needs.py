@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from twinlog.errors import ConfigError
+from twinlog.errors.mistakes import ConfigProblem
 from twinlog.kafka.net.connections import principal as principal_of
-from twinlog.mistakes import ConfigProblem
 from twinlog.model.acls import ANYWHERE, IMPLIED, Acl, AclOperation, AclPermissionType, ResourceType, includes
 from twinlog.model.types import Alias
 from twinlog.ops.acls.command_rights import COMMAND_ROWS, SWITCHOVER_ROWS

@@ -10,10 +10,10 @@ from functools import partial
 from twinlog.clock import Clock
 from twinlog.console.options import SAMPLE_RECORDS
 from twinlog.errors import ClusterError, ConfigError, TwinlogError
+from twinlog.errors.message_ids import told
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect, both_clusters
 from twinlog.kafka.admin.groups import GroupAdmin
 from twinlog.kafka.retry import COMMAND_CONNECT_S
-from twinlog.message_ids import told
 from twinlog.mirror.offsets.sync_history import SyncHistory, SyncHistoryReader
 from twinlog.mirror.topology.plugins import config_filter_of, group_filter_of
 from twinlog.mirror.topology.topology import topology_of

@@ -12,7 +12,7 @@ from twinlog.config.keys.key import Release
 from twinlog.config.keys.scope import GUESS
 from twinlog.config.load import load_file
 from twinlog.config.text.entries import IGNORED_HERE
-from twinlog.mistakes import ConfigWarning, MistakeKind
+from twinlog.errors.mistakes import ConfigWarning, MistakeKind
 from twinlog.model.amounts import counted, shown_bytes
 from twinlog.model.held import HeldPartition, HeldReason
 from twinlog.model.types import TopicName, TopicPartition

@@ -36,7 +36,7 @@ from twinlog.console.options import (
 )
 from twinlog.console.spark_batch import SparkSignalHandler
 from twinlog.errors import ClusterError, TwinlogError
-from twinlog.message_ids import told
+from twinlog.errors.message_ids import told
 from twinlog.ops.running_worker import read_flows_asked
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from typing import Any, Literal
 
-from twinlog.message_ids import split_id
+from twinlog.errors.message_ids import split_id
 from twinlog.model.amounts import counted, shown_count
 from twinlog.model.topics import listed
 from twinlog.model.types import Alias

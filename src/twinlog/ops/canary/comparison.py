@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from twinlog.message_ids import ID, with_id
+from twinlog.errors.message_ids import ID, with_id
 from twinlog.model.amounts import counted, shown_bytes, shown_count
 from twinlog.model.types import GroupId, TopicName, TopicPartition
 from twinlog.ops.audit.report import Finding

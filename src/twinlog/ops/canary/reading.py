@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from twinlog.clock import Clock, wall_ms
 from twinlog.errors import ClusterError, OptionError, RefusedError
+from twinlog.errors.message_ids import told
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect, both_clusters
 from twinlog.kafka.retry import COMMAND_CONNECT_S
-from twinlog.message_ids import told
 from twinlog.mirror.groups.safe_move import true_offset
 from twinlog.mirror.offsets.sync_history import SyncHistory, SyncHistoryReader
 from twinlog.mirror.topology.topology import topology_of

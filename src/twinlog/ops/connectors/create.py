@@ -18,8 +18,8 @@ from twinlog.console.exit_codes import FOUND, UNREACHABLE, WRONG, code_of, failu
 from twinlog.console.mistake_output import print_mistakes
 from twinlog.console.options import DryRun, Output
 from twinlog.errors import ConfigError, RequestError, TwinlogError
-from twinlog.message_ids import id_first, split_id
-from twinlog.mistakes import MISSING, ConfigProblem, MistakeKind
+from twinlog.errors.message_ids import id_first, split_id
+from twinlog.errors.mistakes import MISSING, ConfigProblem, MistakeKind
 from twinlog.ops.connectors.options import asks_worker
 from twinlog.ops.connectors.rest import ConnectRest
 

@@ -17,7 +17,7 @@ from twinlog.console.data_format import DataFormat, print_result
 from twinlog.console.options import DryRun, Output, Yes
 from twinlog.console.table import table
 from twinlog.errors import ConfigError, RequestError
-from twinlog.mistakes import ConfigProblem
+from twinlog.errors.mistakes import ConfigProblem
 from twinlog.ops.connectors.options import Name, asks_worker, confirm
 from twinlog.ops.connectors.rest import LOGIN_HELP, ConnectRest
 from twinlog.settings.flow import ConnectorKind

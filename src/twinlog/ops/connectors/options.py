@@ -13,8 +13,8 @@ import typer
 from twinlog.console.command_log import print_error, print_note
 from twinlog.console.exit_codes import FOUND, UNREACHABLE, code_of, end_with, failure_text
 from twinlog.errors import TwinlogError
+from twinlog.errors.message_ids import id_first
 from twinlog.kafka.retry import CONNECT_REST
-from twinlog.message_ids import id_first
 from twinlog.ops.connectors.rest import CACERT, CERT, DEFAULT_URL, KEY, REQUEST_S, URL, ConnectRest, TlsFiles, access
 
 Names = Annotated[list[str], typer.Argument(metavar="NAME", help="Connectors.", show_default=False)]

@@ -18,8 +18,8 @@ from urllib.parse import quote, urlencode, urlsplit
 
 from twinlog.clock import SYSTEM, Clock
 from twinlog.errors import ClusterError, ConfigError, RequestError
+from twinlog.errors.mistakes import ConfigProblem
 from twinlog.kafka.retry import CONNECT_REST
-from twinlog.mistakes import ConfigProblem
 
 URL = "TWINLOG_CONNECT_URL"
 USER, PASSWORD = "TWINLOG_CONNECT_USER", "TWINLOG_CONNECT_PASSWORD"

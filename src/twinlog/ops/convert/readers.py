@@ -27,7 +27,7 @@ from twinlog.config.text.config_reader import ConfigReader, Problems
 from twinlog.config.text.entries import ParsedFile, parse_file
 from twinlog.config.text.precedence import connector_layer, worker_layer
 from twinlog.errors import ConfigError
-from twinlog.mistakes import ConfigProblem, MistakeKind
+from twinlog.errors.mistakes import ConfigProblem, MistakeKind
 from twinlog.ops.convert.model import (
     CONVERTER,
     ConnectorSpec,

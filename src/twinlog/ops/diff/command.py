@@ -17,8 +17,8 @@ from twinlog.console.exit_codes import FOUND, UNREACHABLE, WRONG, end_with
 from twinlog.console.flow_files import read_flows
 from twinlog.console.options import AnswerTimeout, Everything, Output, Secrets
 from twinlog.errors import ConfigError, TwinlogError
+from twinlog.errors.mistakes import ConfigProblem
 from twinlog.kafka.retry import COMMAND_CONNECT_S
-from twinlog.mistakes import ConfigProblem
 from twinlog.settings.flow import ClientSettings, FlowSettings
 
 if TYPE_CHECKING:

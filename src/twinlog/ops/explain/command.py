@@ -16,7 +16,7 @@ from twinlog.console.data_format import DataFormat, print_result
 from twinlog.console.exit_codes import WRONG
 from twinlog.console.options import Output
 from twinlog.console.table import table
-from twinlog.message_ids import ID
+from twinlog.errors.message_ids import ID
 from twinlog.ops.explain.message import Message
 from twinlog.ops.explain.table import AREAS, MESSAGES, messages_in, near_ids, near_words, of_alert, page_of
 

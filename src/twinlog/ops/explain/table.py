@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 
-from twinlog.message_ids import ID
+from twinlog.errors.message_ids import ID
 from twinlog.ops.explain.message import Area, Message, Page
 from twinlog.ops.explain.pages import (
     alerts,

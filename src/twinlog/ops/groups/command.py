@@ -25,8 +25,8 @@ from twinlog.console.options import (
 )
 from twinlog.console.table import table
 from twinlog.errors import ClusterError, RefusedError, TwinlogError
+from twinlog.errors.message_ids import id_first
 from twinlog.kafka.retry import LOOK_CONNECT_S
-from twinlog.message_ids import id_first
 from twinlog.mirror.groups.safe_move import true_offset
 from twinlog.model.amounts import counted
 from twinlog.model.groups import GROUPS_TOPIC

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 
 from twinlog.errors import ClusterError, GroupGoneError, RefusedError, TopicGoneError, TwinlogError
+from twinlog.errors.message_ids import told
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect, both_clusters
 from twinlog.kafka.admin.groups import GroupAdmin, topics_read
 from twinlog.kafka.consumer.topic_reader import TopicReader
 from twinlog.kafka.record.last_records import LastRecords, taken
 from twinlog.kafka.retry import LOOK_CONNECT_S
-from twinlog.message_ids import told
 from twinlog.mirror.groups.followed_groups import group_refusal
 from twinlog.mirror.groups.group_moves import GroupMoves, GroupMovesReader, GroupReturnsReader
 from twinlog.mirror.groups.move_facts import MoveFacts

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from twinlog.console.table import shown_duration
 from twinlog.errors import TwinlogError
-from twinlog.message_ids import ID, with_id
+from twinlog.errors.message_ids import ID, with_id
 from twinlog.model.acls import TopicAcl
 from twinlog.model.amounts import counted, shown_bytes
 from twinlog.model.types import Alias, GroupId, TopicName

@@ -18,7 +18,7 @@ from twinlog.console.command_log import ends_if_wrong, log_warnings, print_warni
 from twinlog.console.data_format import DataFormat, print_result
 from twinlog.console.exit_codes import FINE, FOUND, UNREACHABLE, WRONG
 from twinlog.console.options import DryRun, Output
-from twinlog.message_ids import ID, with_id
+from twinlog.errors.message_ids import ID, with_id
 from twinlog.model.amounts import counted
 
 if TYPE_CHECKING:

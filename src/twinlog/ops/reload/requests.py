@@ -11,12 +11,12 @@ from functools import partial
 
 from twinlog.clock import SYSTEM, Clock, wall_ms
 from twinlog.errors import TwinlogError
+from twinlog.errors.message_ids import told
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
 from twinlog.kafka.admin.groups import GroupAdmin
 from twinlog.kafka.consumer.topic_reader import TopicReader
 from twinlog.kafka.producer.topic_writer import TopicWriter
 from twinlog.kafka.retry import LOOK_CONNECT_S
-from twinlog.message_ids import told
 from twinlog.mirror.topics.create import require_topics
 from twinlog.mirror.topics.internal_topics import absent, reloads
 from twinlog.model.topic_names import RELOADS

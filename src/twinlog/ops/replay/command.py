@@ -34,8 +34,8 @@ from twinlog.console.options import (
 from twinlog.console.spark_batch import SparkSignalHandler, run_in_spark
 from twinlog.console.table import table
 from twinlog.errors import TwinlogError
+from twinlog.errors.message_ids import with_id
 from twinlog.kafka.retry import COMMAND_CONNECT_S
-from twinlog.message_ids import with_id
 from twinlog.model.amounts import counted
 from twinlog.ops.replay.model import INTO
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from twinlog.batches.arrow.bodies import first_difference, same_bytes
 from twinlog.batches.prepare import prepare
 from twinlog.errors import ClusterError, CopyError, GapError, TwinlogError
+from twinlog.errors.message_ids import told
 from twinlog.kafka.net.loop import Loop
 from twinlog.kafka.producer.appends import Append, CopyRules
 from twinlog.kafka.protocol.offsets import EARLIEST, LATEST
@@ -18,7 +19,6 @@ from twinlog.kafka.record.batch import HEADER_SIZE, read_batch
 from twinlog.kafka.record.builder import encode_batch
 from twinlog.kafka.record.records import record_bodies
 from twinlog.kafka.retry import TASK_CONNECT_S
-from twinlog.message_ids import told
 from twinlog.model.amounts import counted
 from twinlog.model.types import SourceOffset
 from twinlog.ops.replay.appender import PartitionAppender

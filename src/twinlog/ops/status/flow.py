@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from twinlog.errors import ClusterError, RefusedError, TwinlogError
+from twinlog.errors.message_ids import told
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect, both_clusters
 from twinlog.kafka.admin.groups import GroupAdmin
 from twinlog.kafka.record.last_records import KeptRecord
 from twinlog.kafka.retry import LOOK_CONNECT_S
-from twinlog.message_ids import told
 from twinlog.mirror.heartbeats import HeartbeatTopics
 from twinlog.mirror.offsets.position_store import PositionStore
 from twinlog.mirror.offsets.positions import Position

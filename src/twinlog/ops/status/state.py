@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from twinlog.clock import Clock, wall_ms
-from twinlog.message_ids import with_id
+from twinlog.errors.message_ids import with_id
 from twinlog.model.amounts import shown_age
 from twinlog.ops.status.readers import ConnectorSnapshot
 from twinlog.worker.status.report import EVERY_S, DriverReport

@@ -16,7 +16,7 @@ from twinlog.console.exit_codes import WRONG
 from twinlog.console.flow_files import read_flows
 from twinlog.console.options import ConnectorFiles, DryRun, FlowFile, Output, Secrets, between
 from twinlog.errors import TwinlogError
-from twinlog.message_ids import told
+from twinlog.errors.message_ids import told
 from twinlog.model.topics import listed
 from twinlog.ops.verify.statement_command import read_signing_key
 from twinlog.settings.flow import AdminSettings, ClientSettings, FlowSettings

@@ -13,8 +13,8 @@ from dataclasses import replace
 from typing import TypeVar
 
 from twinlog.errors import ClusterError, FencedError, RefusedError, TwinlogError
+from twinlog.errors.message_ids import id_of, with_id, without_id
 from twinlog.kafka.retry import SWITCHOVER_STEP, retry_in_thread
-from twinlog.message_ids import id_of, with_id, without_id
 from twinlog.mirror.topics.journal_keys import StepPhase, SwitchoverState
 from twinlog.ops.switchover.journal import (
     JournalEntries,

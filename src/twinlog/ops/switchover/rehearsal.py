@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from twinlog.errors import ClusterError
+from twinlog.errors.message_ids import with_id
 from twinlog.kafka.retry import COMMAND_CONNECT_S
-from twinlog.message_ids import with_id
 from twinlog.mirror.groups.group_moves import COMMITTED
 from twinlog.mirror.groups.safe_move import Obstacle
 from twinlog.model.acls import PatternType, TopicAcl

@@ -23,8 +23,8 @@ from twinlog.console.data_format import DataFormat, shown_data
 from twinlog.console.exit_codes import FOUND, code_of
 from twinlog.console.log_options import chosen_log, shows_progress
 from twinlog.errors import FencedError, RefusedError, TwinlogError
+from twinlog.errors.message_ids import ID, id_first, id_of, told, with_id
 from twinlog.kafka.retry import COMMAND_CONNECT_S
-from twinlog.message_ids import ID, id_first, id_of, told, with_id
 from twinlog.mirror.topics.journal_keys import StepPhase, SwitchoverState
 from twinlog.model.types import Alias
 from twinlog.ops.switchover.clusters import LiveClusters

@@ -16,7 +16,7 @@ from twinlog.console.data_format import DataFormat, shown_data
 from twinlog.console.exit_codes import FINE, FOUND, UNREACHABLE, code_of, failure_text
 from twinlog.console.flow_files import FlowsOfFile
 from twinlog.errors import OptionError, TwinlogError
-from twinlog.message_ids import told
+from twinlog.errors.message_ids import told
 from twinlog.settings.flow import FlowSettings
 from twinlog.worker.control.model import CommandOutcome, CommandState, LogPlace, TopicCommand, TopicVerb
 

@@ -16,9 +16,9 @@ from enum import StrEnum
 
 from twinlog.clock import wall_ms
 from twinlog.errors import ClusterError, OptionError, RefusedError
+from twinlog.errors.message_ids import told
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect, both_clusters
 from twinlog.kafka.retry import LOOK_CONNECT_S
-from twinlog.message_ids import told
 from twinlog.mirror.gaps import UNKNOWN
 from twinlog.mirror.offsets.position_store import PositionStore
 from twinlog.mirror.topology.topology import topology_of

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from twinlog.console.table import table
-from twinlog.message_ids import ID, with_id
+from twinlog.errors.message_ids import ID, with_id
 from twinlog.model.amounts import counted
 from twinlog.ops.topics.reader import PartitionSnapshot, TopicSnapshot, TopicsSnapshot, TopicState
 from twinlog.worker.control.model import (

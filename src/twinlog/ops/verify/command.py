@@ -36,8 +36,8 @@ from twinlog.console.options import (
 )
 from twinlog.console.spark_batch import SparkSignalHandler, run_in_spark
 from twinlog.errors import ClusterError, TwinlogError
+from twinlog.errors.message_ids import id_first
 from twinlog.kafka.retry import COMMAND_CONNECT_S
-from twinlog.message_ids import id_first
 from twinlog.model.amounts import counted
 from twinlog.model.types import TopicName
 from twinlog.ops.running_worker import read_flows_asked

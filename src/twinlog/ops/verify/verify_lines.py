@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 
 from twinlog.console.table import shown_duration, table
-from twinlog.message_ids import with_id
+from twinlog.errors.message_ids import with_id
 from twinlog.model.amounts import counted
 from twinlog.ops.verify.model import Side, UncomparedRange, Verdict
 from twinlog.ops.verify.recheck import RecheckVerdict, SideFindings

@@ -19,7 +19,7 @@ from twinlog.config.properties import PropertyEntry
 from twinlog.config.text.config_reader import ConfigReader, Problems, read_fields
 from twinlog.config.text.entries import check_value
 from twinlog.errors import ConfigError, OptionError, PatternError
-from twinlog.mistakes import ConfigWarning, MistakeKind
+from twinlog.errors.mistakes import ConfigWarning, MistakeKind
 from twinlog.model.java_regex.pattern import JavaPattern, java_pattern
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.settings.flow import ClientSettings, ConsumerSettings, FlowSettings

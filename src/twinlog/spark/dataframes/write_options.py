@@ -12,7 +12,7 @@ from twinlog.config.flow.clients import compression_level
 from twinlog.config.keys.table import PRODUCER
 from twinlog.config.text.config_reader import read_fields
 from twinlog.errors import OptionError
-from twinlog.mistakes import ConfigWarning
+from twinlog.errors.mistakes import ConfigWarning
 from twinlog.model.types import TopicName
 from twinlog.settings.flow import Codec, ProducerSettings
 from twinlog.spark.dataframes.options import (

@@ -14,7 +14,7 @@ from typing import Generic, TypeVar
 
 from twinlog.clock import LONG_AGO, Clock, wall_ms
 from twinlog.errors import TwinlogError
-from twinlog.message_ids import told
+from twinlog.errors.message_ids import told
 from twinlog.ops.status.readers import ClustersReader
 from twinlog.ui.faults import log_fault
 

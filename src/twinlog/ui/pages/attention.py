@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from enum import IntEnum
 from typing import Any
 
-from twinlog.message_ids import ID
+from twinlog.errors.message_ids import ID
 from twinlog.model.amounts import counted
 from twinlog.ops.explain.table import MESSAGES
 from twinlog.ops.status.flow import FlowSnapshot

@@ -6,7 +6,7 @@ from typing import Any
 
 from starlette.routing import Route
 
-from twinlog.message_ids import ID
+from twinlog.errors.message_ids import ID
 from twinlog.ops.status.status_text import flow_figures
 from twinlog.ui.live.flows import MOST_READINGS, LiveFlow
 from twinlog.ui.pages.attention import attention_rows, attentions, sorted_by_urgency

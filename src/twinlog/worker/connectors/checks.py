@@ -11,7 +11,7 @@ from twinlog.config.keys.scope import connector_key
 from twinlog.config.keys.table import CLIENTS
 from twinlog.config.properties import PropertyEntry
 from twinlog.config.text.values import ValueRefusedError, parse_value
-from twinlog.mistakes import MISSING, ConfigProblem, MistakeKind
+from twinlog.errors.mistakes import MISSING, ConfigProblem, MistakeKind
 from twinlog.worker.connectors.definitions import override_definition, written
 from twinlog.worker.connectors.disagreements import Disagreement
 from twinlog.worker.connectors.model import KeyDefinition, KeyValue, Validation

@@ -28,7 +28,7 @@ from twinlog.config.smt.kinds import CONDITIONS, PREDICATES, SmtKind, transform_
 from twinlog.config.text.config_reader import Problems
 from twinlog.config.worker import WorkerConfig
 from twinlog.errors import RequestError
-from twinlog.mistakes import MistakeKind
+from twinlog.errors.mistakes import MistakeKind
 from twinlog.settings.flow import ConnectorKind
 from twinlog.settings.transform import TransformSettings
 from twinlog.settings.written import key_of

@@ -17,6 +17,7 @@ from twinlog.copier.start.first_look import LogBounds, LogsAtRest, log_starts
 from twinlog.copier.start.producer_ids import fencing
 from twinlog.copier.start.resume_after_crash import resume_after_log_end
 from twinlog.errors import ClusterError, CopyError, RefusedError
+from twinlog.errors.message_ids import with_event_id, with_id
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.producer.appends import CopyRules
@@ -24,7 +25,6 @@ from twinlog.kafka.producer.topic_writer import OwnRecord, TopicWriter
 from twinlog.kafka.protocol.offsets import LATEST
 from twinlog.kafka.retry import LOOK_CONNECT_S
 from twinlog.lease.messages import Grant
-from twinlog.message_ids import with_event_id, with_id
 from twinlog.mirror.offsets.exact_map import CopiedRun
 from twinlog.mirror.offsets.map_store import MapStore
 from twinlog.mirror.offsets.position_store import PositionStore

@@ -14,12 +14,12 @@ from dataclasses import replace
 from typing import Any
 
 from twinlog.errors import ClusterError, GroupTakenError, RefusedError, TwinlogError
+from twinlog.errors.message_ids import told
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.coordinator.membership import Generation, GroupDescription
 from twinlog.kafka.net.loop import Loop
 from twinlog.kafka.retry import ELECTION, MEMBER_CONNECT_S, REFUSED
-from twinlog.message_ids import told
 from twinlog.model.groups import CONNECT_PROTOCOL, TWINLOG_PROTOCOL, client_id_of
 from twinlog.settings.flow import FlowSettings
 from twinlog.worker.election.member import Leadership, LeaderTerm, Member, appoint, fingerprint

@@ -9,8 +9,8 @@ import logging
 import threading
 
 from twinlog.clock import LONG_AGO, SYSTEM, Clock
+from twinlog.errors.message_ids import split_id, with_id
 from twinlog.log_once import AGAIN_S
-from twinlog.message_ids import split_id, with_id
 from twinlog.worker.placement.processes import FlowName
 
 log = logging.getLogger(__name__)

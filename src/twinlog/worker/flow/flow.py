@@ -11,6 +11,7 @@ from math import inf
 from twinlog.clock import LONG_AGO, SYSTEM, Clock, wall_ms
 from twinlog.copier.recovery import LIMIT_EVENT
 from twinlog.errors import ConfigError, TwinlogError, is_ours
+from twinlog.errors.message_ids import told, with_event_id, with_id
 from twinlog.flow_levels import FLOW_LEVELS
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect, both_clusters
 from twinlog.kafka.retry import FLOW_STEP
@@ -19,7 +20,6 @@ from twinlog.lease.fencing import TransactionalIds
 from twinlog.lease.leases import Leases
 from twinlog.lease.ledger import CopierPlace
 from twinlog.lease.progress import Report
-from twinlog.message_ids import told, with_event_id, with_id
 from twinlog.mirror.offsets.map_store import MapStore
 from twinlog.mirror.offsets.position_store import PositionStore
 from twinlog.mirror.offsets.translator import Translator

@@ -19,8 +19,8 @@ from twinlog.config.file_changes import FileChange, RunningFile, compare
 from twinlog.config.keys.key import UpdateMode
 from twinlog.config.load import LoadedFile
 from twinlog.errors import ConfigError
-from twinlog.message_ids import with_id
-from twinlog.mistakes import Mistake
+from twinlog.errors.message_ids import with_id
+from twinlog.errors.mistakes import Mistake
 from twinlog.settings.flow import FlowSettings
 from twinlog.worker.reload.reload_report import MOST_KEYS, ReloadReport, names, read_keys
 

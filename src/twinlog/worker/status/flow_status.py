@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 
 from twinlog.clock import SYSTEM
+from twinlog.errors.message_ids import with_id
 from twinlog.kafka.net.contact import is_throttle
 from twinlog.lease.progress import PartitionCounters, PartitionProgress, Report
-from twinlog.message_ids import with_id
 from twinlog.model.amounts import counted
 from twinlog.model.reach import ClusterReachability
 from twinlog.model.types import SourceOffset, TopicName, TopicPartition

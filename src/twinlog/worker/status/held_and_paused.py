@@ -9,8 +9,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, S
 from dataclasses import dataclass, replace
 
 from twinlog.clock import LONG_AGO, SYSTEM, Clock
+from twinlog.errors.message_ids import with_id
 from twinlog.lease.progress import PartitionProgress, Report
-from twinlog.message_ids import with_id
 from twinlog.mirror.gaps import UNKNOWN
 from twinlog.model.amounts import counted
 from twinlog.model.held import HeldPartition

@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from twinlog.clock import LONG_AGO, SYSTEM, Clock
+from twinlog.errors.message_ids import with_id
 from twinlog.kafka.auth.refusal import cause_id
-from twinlog.message_ids import with_id
 from twinlog.model.reach import ClusterReachability
 from twinlog.settings.flow import FlowSettings
 from twinlog.worker.status.flow_status import FlowStatus

@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from math import inf
 
 from twinlog.errors import RefusedError
+from twinlog.errors.message_ids import with_id
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
 from twinlog.kafka.admin.topics import describe_configs
 from twinlog.kafka.protocol import error_codes
 from twinlog.log_once import LogOnce
-from twinlog.message_ids import with_id
 from twinlog.mirror.heartbeats import HeartbeatTopics
 from twinlog.mirror.offsets.position_store import StoredPositions
 from twinlog.mirror.offsets.positions import Position

@@ -12,7 +12,7 @@ from twinlog.config.smt.chain import read_chain
 from twinlog.config.smt.kinds import PACKAGE, TRANSFORMS
 from twinlog.config.text.config_reader import ConfigReader, Problems
 from twinlog.config.text.precedence import FlowLayers
-from twinlog.mistakes import ConfigWarning
+from twinlog.errors.mistakes import ConfigWarning
 from twinlog.model.types import Alias
 from twinlog.settings.transform import SmtChain, SmtConverter, SmtPredicate, SmtStage
 from twinlog.transforms.smt.chain import smt_transform

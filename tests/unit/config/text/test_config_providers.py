@@ -11,7 +11,7 @@ from tests.unit.config.said import said
 from twinlog.config.properties import PropertyEntry
 from twinlog.config.text.providers import ProviderError, Providers, build_providers
 from twinlog.config.text.values import MissingError
-from twinlog.mistakes import ConfigWarning
+from twinlog.errors.mistakes import ConfigWarning
 
 STRIMZI = "io.strimzi.kafka.EnvVarConfigProvider"
 PACKAGE = "org.apache.kafka.common.config.provider."

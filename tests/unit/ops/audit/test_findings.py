@@ -19,10 +19,10 @@ from tests.unit.worker.test_driver_report import SETTINGS
 from twinlog.cli.main import app
 from twinlog.clock import SYSTEM
 from twinlog.errors import RefusedError
+from twinlog.errors.mistakes import ConfigWarning, MistakeKind
 from twinlog.mirror.groups.move_facts import GroupMove, MoveFacts
 from twinlog.mirror.offsets.sync_history import PartitionSyncs, SyncHistory
 from twinlog.mirror.topology.filters import DefaultTopicFilter
-from twinlog.mistakes import ConfigWarning, MistakeKind
 from twinlog.model.held import HeldPartition
 from twinlog.model.types import SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.ops.audit.auditor import AuditDeadline, AuditTimeoutError

@@ -15,7 +15,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from twinlog.errors import TwinlogError
-from twinlog.message_ids import EVENT_IDS, ID
+from twinlog.errors.message_ids import EVENT_IDS, ID
 from twinlog.ops.explain.pages.alerts import ALERTS
 from twinlog.ops.explain.table import MESSAGES, page_of
 

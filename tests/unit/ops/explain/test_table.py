@@ -12,7 +12,7 @@ import typer.main
 
 from scripts.check_docs import wrong_command
 from twinlog.cli.main import app
-from twinlog.message_ids import ID
+from twinlog.errors.message_ids import ID
 from twinlog.ops.explain.message import Area, Message
 from twinlog.ops.explain.table import AREAS, MESSAGES, PAGES, messages_in, near_ids, page_of
 

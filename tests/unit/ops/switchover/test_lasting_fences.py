@@ -15,8 +15,8 @@ from tests.unit.ops.switchover.scripted import FENCE_PLAN, Brokers, Kill, Script
 from tests.unit.ops.switchover.test_one_cluster import between
 from tests.unit.worker.topics.test_topic_conflicts import flow
 from twinlog.errors import RefusedError
+from twinlog.errors.message_ids import told
 from twinlog.kafka.admin.cluster import ClusterAdmin, both_clusters
-from twinlog.message_ids import told
 from twinlog.model.acls import Acl, AclOperation, AclPermissionType, PatternType, ResourceType, acls_data
 from twinlog.model.quotas import EVERY_USER, Quota, QuotaEntity
 from twinlog.model.types import Alias, TopicName

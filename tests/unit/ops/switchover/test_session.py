@@ -18,7 +18,7 @@ import pytest
 from harness.virtual.clock import VirtualClock
 from twinlog.console.log_options import LogFormat, choose_log
 from twinlog.errors import ClusterError
-from twinlog.message_ids import told
+from twinlog.errors.message_ids import told
 from twinlog.mirror.topics.journal_keys import SwitchoverState
 from twinlog.model.types import Alias
 from twinlog.ops.switchover.journal import JournalEntries, SwitchoverRun, TopicJournal

@@ -17,7 +17,7 @@ from twinlog.config.keys.table import ALL_KEYS, CONNECTOR_KEYS, SECURITY
 from twinlog.config.properties import parse_properties
 from twinlog.config.worker import WorkerConfig, load_worker, worker_of
 from twinlog.errors import RequestError
-from twinlog.message_ids import ID, told
+from twinlog.errors.message_ids import ID, told
 from twinlog.settings.flow import ConnectorKind
 from twinlog.worker.connectors.definitions import listed_keys
 from twinlog.worker.connectors.model import KeyDefinition, KeyValue, Validation

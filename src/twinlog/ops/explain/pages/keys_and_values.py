@@ -1,4 +1,4 @@
-"""Messages about the keys and values of a file, by the kinds of `twinlog.mistakes`."""
+"""Messages about the keys and values of a file, by the kinds of `twinlog.errors.mistakes`."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from twinlog.errors import TwinlogError
-from twinlog.message_ids import with_id
+from twinlog.errors.message_ids import with_id
 from twinlog.model.amounts import counted
 from twinlog.model.topics import listed
 from twinlog.model.types import TopicPartition

@@ -17,7 +17,7 @@ from twinlog.config.file_kind import is_json
 from twinlog.config.keys.scope import connector_key
 from twinlog.config.properties import property_line
 from twinlog.errors import ConfigError
-from twinlog.mistakes import ConfigProblem
+from twinlog.errors.mistakes import ConfigProblem
 from twinlog.ops.connectors.create import HIDDEN, shown
 
 DROPPED = "(write it again)"

@@ -11,10 +11,10 @@ import pytest
 from twinlog.clock import SYSTEM
 from twinlog.copier.partition.context import CopierListener
 from twinlog.errors import ClusterError, CorruptBatchError, GapError, RefusedError, TwinlogError
+from twinlog.errors.message_ids import ID, id_first, id_of, split_id, told, with_event_id, with_id, without_id
 from twinlog.kafka.auth.refusal import cause_id, of_tls
 from twinlog.kafka.net.contact import reason
 from twinlog.lease.messages import Failed, decode, encode
-from twinlog.message_ids import ID, id_first, id_of, split_id, told, with_event_id, with_id, without_id
 from twinlog.model.held import HeldPartition
 from twinlog.model.types import SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.ops.explain.table import MESSAGES, messages_in

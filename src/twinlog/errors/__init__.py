@@ -42,7 +42,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from twinlog.mistakes import ConfigProblem, ConfigWarning
+from twinlog.errors.mistakes import ConfigProblem, ConfigWarning
 
 
 class TwinlogError(Exception):
