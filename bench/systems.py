@@ -24,7 +24,7 @@ from harness.connect.mm2 import MirrorMaker2
 from harness.errors import HarnessError
 from harness.jvm.jars import cache_dir
 from harness.wait import wait_for
-from twinlog.jvm import archive_file
+from twinlog.process.jvm import archive_file
 
 
 class Watched(Protocol):

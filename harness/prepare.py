@@ -20,7 +20,7 @@ from harness.jvm.jars import kafka_classpath, locked
 from harness.produce import numbered, produce
 from harness.spark.other_release import other_spark
 from harness.topics import create_topic
-from twinlog.jvm import archive_file as spark_archive_file
+from twinlog.process.jvm import archive_file as spark_archive_file
 
 DEADLINE_S = 60.0
 

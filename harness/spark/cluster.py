@@ -18,7 +18,7 @@ from harness.child import Child, Started, below, send
 from harness.errors import HarnessError
 from harness.ports import claim_port, release_port
 from harness.wait import wait_for
-from twinlog.jvm import use_options
+from twinlog.process.jvm import use_options
 
 START_DEADLINE_S = 120.0
 HOST = "127.0.0.1"

@@ -34,9 +34,9 @@ from twinlog.errors import ClusterError, RefusedError
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
 from twinlog.kafka.consumer.topic_reader import TopicReader
 from twinlog.kafka.retry import CONNECTOR_POSITIONS
-from twinlog.log_once import AGAIN_S, LogOnce
 from twinlog.mirror.topics.internal_topics import positions
 from twinlog.model.types import TopicName
+from twinlog.process.log_once import AGAIN_S, LogOnce
 from twinlog.settings.flow import FlowSettings
 from twinlog.settings.worker import StorageTopic
 from twinlog.worker.connectors.model import ConnectorName, StoredOffset

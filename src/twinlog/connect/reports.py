@@ -26,7 +26,7 @@ from twinlog.connect.storage.status_records import (
 )
 from twinlog.errors import RequestError
 from twinlog.kafka.retry import TASK_CONFIGS
-from twinlog.log_once import AGAIN_S, LogOnce
+from twinlog.process.log_once import AGAIN_S, LogOnce
 from twinlog.worker.connectors.model import VERSION, Config, ConnectorName, ConnectorState, Status, TargetState, TaskId
 
 Part = ConnectorName | TaskId

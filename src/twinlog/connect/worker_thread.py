@@ -33,7 +33,7 @@ from twinlog.errors import (
 from twinlog.errors.message_ids import told, with_id
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
 from twinlog.kafka.retry import WORKER_TOPICS, retry_until_stopped
-from twinlog.log_once import AGAIN_S, DOUBLING_S, LogOnce
+from twinlog.process.log_once import AGAIN_S, DOUBLING_S, LogOnce
 from twinlog.settings.worker import GroupSettings
 from twinlog.worker.connectors.model import ConnectorName, RestartRequest, TargetState, TaskId
 from twinlog.worker.spark_flows import SparkOptions

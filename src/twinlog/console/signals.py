@@ -52,7 +52,7 @@ def end_at_once(program: str, *, serves: bool, reloads: bool = False) -> None:
         # Another signal may come before this line, and then prints its own.
         _set(_nothing)
         os.write(2, f"{program}: TW-USE-03: ended by {_ENDING[number]}\n".encode())
-        scratch = sys.modules.get("twinlog.scratch")
+        scratch = sys.modules.get("twinlog.process.scratch")
         if scratch is not None:
             scratch.remove_all()
         os._exit(exit_code())

@@ -23,7 +23,6 @@ from twinlog.copier.partition.context import CopierListener
 from twinlog.copier.reporter import Reporter
 from twinlog.errors import DriverLostError, MessageError, TwinlogError
 from twinlog.errors.message_ids import told
-from twinlog.flow_levels import FLOW_LEVELS
 from twinlog.kafka.net.loop import Loop
 from twinlog.lease.channel import BEAT_S, DEAD_S, Channel, DriverAddress, LeaseTicket, greet_as_copier
 from twinlog.lease.messages import (
@@ -54,6 +53,7 @@ from twinlog.lease.progress import Report
 from twinlog.model.call import TransformCall, TransformImport
 from twinlog.model.held import HeldPartition
 from twinlog.model.types import TopicPartition
+from twinlog.process.flow_levels import FLOW_LEVELS
 from twinlog.settings.flow import FlowSettings
 
 log = logging.getLogger(__name__)

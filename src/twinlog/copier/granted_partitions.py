@@ -22,10 +22,10 @@ from twinlog.copier.start.start_position import StartPosition, StartPositions
 from twinlog.errors import ClusterError, DifferenceError, EngineLostError, RefusedError, TwinlogError
 from twinlog.kafka.retry import Backoff
 from twinlog.lease.messages import Grant
-from twinlog.log_once import LogOnce
 from twinlog.mirror.offsets.positions import Position
 from twinlog.model.held import reason_of
 from twinlog.model.types import TopicPartition
+from twinlog.process.log_once import LogOnce
 
 PATIENCE_S = 5.0
 """The copier reports the reason when a partition has waited for this time."""

@@ -12,11 +12,11 @@ from twinlog.copier.partition.context import CopierContext
 from twinlog.copier.partition.partition import PartitionCopy
 from twinlog.errors import ClusterError, RefusedError, TwinlogError
 from twinlog.lease.messages import Grant
-from twinlog.log_once import LogOnce
 from twinlog.mirror.offsets.exact_map import CopiedRun
 from twinlog.mirror.offsets.position_writer import PositionWriter
 from twinlog.mirror.offsets.positions import Position
 from twinlog.model.types import TopicPartition
+from twinlog.process.log_once import LogOnce
 
 STEADY = 4
 """A partition that always moves has its position stored at every fourth interval only."""

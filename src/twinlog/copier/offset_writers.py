@@ -14,13 +14,13 @@ from twinlog.kafka.net.loop import Loop
 from twinlog.kafka.producer.topic_writer import TopicWriter
 from twinlog.kafka.retry import OFFSET_SYNCS, REFUSED
 from twinlog.lease.messages import Grant
-from twinlog.log_once import LogOnce
 from twinlog.mirror.offsets.exact_map import CopiedRun, joined
 from twinlog.mirror.offsets.positions import Position
 from twinlog.mirror.offsets.segments import COPIER_GENERATIONS, SegmentWriter, first_generation, segments_topic
 from twinlog.mirror.offsets.starts import AT_FIRST
 from twinlog.mirror.offsets.syncs import SyncEmitter
 from twinlog.model.types import TargetOffset, TopicName, TopicPartition
+from twinlog.process.log_once import LogOnce
 from twinlog.settings.flow import FlowSettings
 
 NO_GENERATION = -1

@@ -15,9 +15,9 @@ from twinlog.copier.proof.partition_proof import PartitionProof, ProofNotes
 from twinlog.copier.proof.prover import CopyView, Prover
 from twinlog.kafka.net.frame_memory import FrameMemory
 from twinlog.kafka.net.loop import Loop
-from twinlog.log_once import LogOnce
 from twinlog.mirror.offsets.positions import Position
 from twinlog.model.types import TopicPartition
+from twinlog.process.log_once import LogOnce
 
 log = logging.getLogger(__name__)
 

@@ -22,8 +22,8 @@ from twinlog.kafka.metadata import TopicMetadata
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.protocol.offsets import EARLIEST, LATEST
-from twinlog.log_once import LogOnce
 from twinlog.model.types import TargetOffset, TopicName, TopicPartition
+from twinlog.process.log_once import LogOnce
 
 INTERVAL_S = 5.0
 """How often the begins of logs are compared. Brokers look for old segments every five minutes by default."""

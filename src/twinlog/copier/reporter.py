@@ -19,10 +19,10 @@ from twinlog.kafka.producer.produce_errors import Remedy, remedy_for
 from twinlog.kafka.producer.topic_writer import TopicWriter
 from twinlog.kafka.record.compression import LZ4
 from twinlog.lease.progress import CopierCounters, PartitionCounters, PartitionProgress, Report, in_pieces
-from twinlog.log_once import LogOnce
 from twinlog.mirror.offsets.positions import Position
 from twinlog.model.topic_names import progress_topic
 from twinlog.model.types import SourceOffset, TargetOffset, TopicName, TopicPartition
+from twinlog.process.log_once import LogOnce
 
 log = logging.getLogger(__name__)
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from twinlog.clock import LONG_AGO, Clock
 from twinlog.errors import RefusedError, TwinlogError
 from twinlog.errors.message_ids import id_of
-from twinlog.log_once import AGAIN_S, LogOnce
+from twinlog.process.log_once import AGAIN_S, LogOnce
 from twinlog.settings.flow import ClientSettings
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ from twinlog.lease.messages import (
     SharesResponse,
     Stop,
 )
-from twinlog.log_once import AGAIN_S, LogOnce
+from twinlog.process.log_once import AGAIN_S, LogOnce
 
 log = logging.getLogger(__name__)
 LONG_POLL_S = 0.4

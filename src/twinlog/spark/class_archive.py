@@ -14,9 +14,9 @@ from pathlib import Path
 
 from twinlog.clock import SYSTEM
 from twinlog.errors import TwinlogError
-from twinlog.jvm import archive_file, forget_unused, record_options
 from twinlog.lease.lease_server import LeaseServer
-from twinlog.scratch import Scratch
+from twinlog.process.jvm import archive_file, forget_unused, record_options
+from twinlog.process.scratch import Scratch
 from twinlog.spark.scratch_dirs import sweep_leftovers
 from twinlog.spark.session import SparkEngine, local_master
 from twinlog.spark.warm_up import run_warm_up

@@ -23,7 +23,7 @@ from pyspark.sql import SparkSession
 
 from twinlog.errors import EngineError, EngineLostError, TwinlogError
 from twinlog.lease.channel import DriverAddress
-from twinlog.scratch import Scratch
+from twinlog.process.scratch import Scratch
 from twinlog.settings.flow import FlowSettings
 from twinlog.spark.engine import OfSession
 from twinlog.spark.jvm.figures import JvmFigures

@@ -8,8 +8,8 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from twinlog.jvm import archive_file
-from twinlog.scratch import sweep
+from twinlog.process.jvm import archive_file
+from twinlog.process.scratch import sweep
 
 log = logging.getLogger(__name__)
 

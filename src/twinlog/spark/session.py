@@ -16,9 +16,9 @@ from pyspark import SparkConf
 from pyspark.sql import SparkSession
 
 from twinlog.errors import EngineError, EngineLostError
-from twinlog.jvm import use_options
 from twinlog.lease.channel import DriverAddress
-from twinlog.scratch import Scratch
+from twinlog.process.jvm import use_options
+from twinlog.process.scratch import Scratch
 from twinlog.settings.flow import FlowSettings
 from twinlog.spark.engine import OfSession
 from twinlog.spark.forking.fork_server import ForkServer

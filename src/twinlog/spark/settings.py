@@ -15,8 +15,8 @@ from enum import Enum
 from importlib.util import find_spec
 from pathlib import Path
 
-from twinlog.jvm import LATE
 from twinlog.model.amounts import counted
+from twinlog.process.jvm import LATE
 from twinlog.settings.flow import COPIER_MEMORY_BYTES
 
 ROWS = "spark.twinlog.rows"

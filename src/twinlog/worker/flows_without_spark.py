@@ -15,7 +15,6 @@ from twinlog.errors import TwinlogError
 from twinlog.errors.message_ids import id_of, told, with_id
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect, both_clusters
 from twinlog.kafka.retry import FLOW_STEP, retry_until_stopped
-from twinlog.log_once import AGAIN_S, DOUBLING_S, LogOnce
 from twinlog.mirror.groups.checkpoint_writer import CheckpointWriter
 from twinlog.mirror.offsets.map_store import MapStore
 from twinlog.mirror.offsets.position_store import PositionsOfAll
@@ -24,6 +23,7 @@ from twinlog.mirror.topics.checks import check_two_clusters
 from twinlog.mirror.topology.topology import topology_of
 from twinlog.model.groups import GroupOffsets
 from twinlog.model.types import GroupId
+from twinlog.process.log_once import AGAIN_S, DOUBLING_S, LogOnce
 from twinlog.settings.flow import FlowSettings
 from twinlog.worker.election.election import Election
 from twinlog.worker.election.role import ElectionState

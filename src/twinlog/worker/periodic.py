@@ -15,7 +15,7 @@ from twinlog.clock import SYSTEM, Clock, wall_ms
 from twinlog.errors import RefusedError, TwinlogError
 from twinlog.errors.message_ids import with_id
 from twinlog.kafka.retry import PERIODIC_JOB, REFUSED
-from twinlog.log_once import DOUBLING_S, LogOnce
+from twinlog.process.log_once import DOUBLING_S, LogOnce
 
 log = logging.getLogger(__name__)
 

@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 from twinlog.clock import LONG_AGO, SYSTEM, Clock
 from twinlog.errors import EngineError, EngineLostError
 from twinlog.lease.lease_server import LeaseServer, QueryFlows
-from twinlog.log_once import LogOnce
 from twinlog.model.amounts import counted
 from twinlog.model.topics import listed
+from twinlog.process.log_once import LogOnce
 from twinlog.settings.flow import FlowSettings
 from twinlog.spark.engine import Engine
 from twinlog.spark.source import LeaseQuery

@@ -11,7 +11,7 @@ from twinlog.clock import LONG_AGO, SYSTEM, Clock
 from twinlog.errors import TwinlogError
 from twinlog.errors.message_ids import id_of, with_id
 from twinlog.kafka.retry import FEW_THREADS, FLOW_STEP, RetryPolicy, retry_until_stopped
-from twinlog.log_once import AGAIN_S, LogOnce
+from twinlog.process.log_once import AGAIN_S, LogOnce
 from twinlog.worker.status.flow_status import FlowStatus
 from twinlog.worker.status.outage import OutageDetector
 

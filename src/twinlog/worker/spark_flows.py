@@ -11,8 +11,8 @@ from twinlog.clock import LONG_AGO, SYSTEM, Clock
 from twinlog.errors import EngineLostError
 from twinlog.errors.message_ids import with_id
 from twinlog.lease.lease_server import LeaseServer
-from twinlog.log_once import AGAIN_S, LogOnce
 from twinlog.model.amounts import counted
+from twinlog.process.log_once import AGAIN_S, LogOnce
 from twinlog.settings.flow import COPIER_MEMORY_BYTES, FlowSettings
 from twinlog.settings.worker import DriverListener
 from twinlog.spark.engine import Engine

@@ -23,7 +23,7 @@ from tests.integration.arriving import end_of
 from tests.integration.mirror_process import MirrorProcess, flow_properties
 from tests.integration.running import RunTwinlog, wait_until_gone
 from twinlog import launcher
-from twinlog.jvm import use_options
+from twinlog.process.jvm import use_options
 
 COPY_S = 240.0
 RECORDS = 100

@@ -23,7 +23,7 @@ from harness.topics import create_topic, offsets, topics
 from harness.wait import wait_for
 from tests.integration.mirror_process import MirrorProcess, flow_properties
 from tests.integration.running import RunTwinlog
-from twinlog.scratch import sweep
+from twinlog.process.scratch import sweep
 
 pytestmark = pytest.mark.scenario
 

@@ -22,7 +22,6 @@ from tests.unit.copier.copied import REMOTE, TOPIC, World, part, world
 from twinlog import __version__
 from twinlog.copier.copier_thread import GRACE_S, CopierThread
 from twinlog.errors import DriverLostError
-from twinlog.flow_levels import FLOW_LEVELS
 from twinlog.lease.channel import VALID_S, DriverAddress, LeaseTicket
 from twinlog.lease.messages import (
     VERSION,
@@ -46,6 +45,7 @@ from twinlog.lease.messages import (
     decode,
     encode,
 )
+from twinlog.process.flow_levels import FLOW_LEVELS
 from twinlog.settings.transform import TransformSettings
 
 VALUES = [b"%d" % number for number in range(12)]

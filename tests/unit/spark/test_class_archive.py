@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from twinlog.errors import TwinlogError
-from twinlog.jvm import UNUSED_S, archive_file
+from twinlog.process.jvm import UNUSED_S, archive_file
 from twinlog.spark import class_archive
 
 WAIT_S = 60.0

@@ -21,8 +21,8 @@ from twinlog.clock import SYSTEM
 from twinlog.errors import ClusterError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.retry import READ_AHEAD, RetryPolicy
-from twinlog.log_once import AGAIN_S
 from twinlog.model.types import Alias
+from twinlog.process.log_once import AGAIN_S
 from twinlog.settings.flow import CustomClass
 from twinlog.worker import elected_flow as module
 from twinlog.worker import retrying

@@ -13,7 +13,7 @@ from harness.virtual.clock import VirtualClock
 from harness.wait import wait_for
 from tests.unit.worker.test_slots import settings
 from twinlog.kafka.retry import FEW_THREADS
-from twinlog.scratch import PREFIX
+from twinlog.process.scratch import PREFIX
 from twinlog.worker import runner as wanted_flows
 from twinlog.worker.runner import CLUSTER_HUNG_S, HUNG_S, Outcome, Runner, RunOptions, outcome_of
 from twinlog.worker.spark_flows import SparkOptions, all_at_once

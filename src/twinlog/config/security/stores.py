@@ -33,7 +33,7 @@ from cryptography.hazmat.primitives.serialization import (
 
 from twinlog.config.security.store_error import Setting, StoreError, StoreType
 from twinlog.config.text.values import ValueRefusedError
-from twinlog.scratch import Scratch
+from twinlog.process.scratch import Scratch
 
 TIMEOUT_S = 60.0
 _BRIEF = ("-J-XX:TieredStopAtLevel=1", "-J-XX:+UseSerialGC")

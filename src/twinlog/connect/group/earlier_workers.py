@@ -11,7 +11,7 @@ from twinlog.connect.group.member import Assignment
 from twinlog.connect.group.state import GroupState
 from twinlog.errors import ClusterError, RefusedError
 from twinlog.kafka.retry import LEADER_FENCING
-from twinlog.log_once import LogOnce
+from twinlog.process.log_once import LogOnce
 from twinlog.worker.connectors.model import ConnectorName, ConnectorState
 
 log = logging.getLogger(__name__)

@@ -13,7 +13,7 @@ from twinlog.errors.message_ids import told, with_id
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.coordinator.membership import Generation, HeartbeatResult
 from twinlog.kafka.retry import GROUP_MEMBER, REFUSED
-from twinlog.log_once import DOUBLING_S, LogOnce
+from twinlog.process.log_once import DOUBLING_S, LogOnce
 from twinlog.settings.worker import GroupSettings
 from twinlog.worker.connectors.model import ConnectorName
 from twinlog.worker.group_membership import GroupMembership

@@ -23,8 +23,8 @@ from twinlog.connect.storage.record_log import StateTopic
 from twinlog.errors import ClusterError, RefusedError
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
 from twinlog.kafka.retry import CONNECTOR_POSITIONS
-from twinlog.log_once import AGAIN_S, LogOnce
 from twinlog.mirror.topics.internal_topics import positions
+from twinlog.process.log_once import AGAIN_S, LogOnce
 from twinlog.settings.flow import FlowSettings
 from twinlog.settings.worker import StorageTopic
 from twinlog.worker.connectors.model import ConnectorName, OffsetPart, StoredOffset

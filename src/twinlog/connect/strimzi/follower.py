@@ -32,7 +32,7 @@ from twinlog.connect.strimzi.steps import (
 )
 from twinlog.errors import ConfigError, NotOwnerError, RequestError
 from twinlog.errors.message_ids import with_id
-from twinlog.log_once import AGAIN_S, LogOnce
+from twinlog.process.log_once import AGAIN_S, LogOnce
 from twinlog.worker.connectors.model import (
     ConnectorName,
     ConnectorState,

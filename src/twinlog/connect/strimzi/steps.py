@@ -25,7 +25,7 @@ from twinlog.connect.herder import Herder
 from twinlog.connect.rest import bodies, responses
 from twinlog.errors import NotOwnerError, RequestError
 from twinlog.kafka.retry import OFFSETS_ANNOTATION
-from twinlog.log_once import AGAIN_S, LogOnce
+from twinlog.process.log_once import AGAIN_S, LogOnce
 from twinlog.worker.connectors.model import (
     INITIAL_STATES,
     Config,

@@ -11,9 +11,9 @@ from twinlog.kafka.net.loop import run_in_thread
 from twinlog.kafka.producer.appends import Prepare
 from twinlog.kafka.retry import COPIER_STEP
 from twinlog.lease.messages import Grant
-from twinlog.log_once import AGAIN_S, LogOnce
 from twinlog.model.call import TransformCall, TransformImport
 from twinlog.model.types import TopicName, TopicPartition
+from twinlog.process.log_once import AGAIN_S, LogOnce
 
 if TYPE_CHECKING:
     from twinlog.transforms.loader import TransformLoader

@@ -18,8 +18,8 @@ from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.protocol.fetch import FetchPosition, PartitionResponse
 from twinlog.kafka.record.batch import next_start, read_batch
 from twinlog.kafka.retry import TASK_CONNECT_S, TROUBLED_S, Backoff
-from twinlog.log_once import AGAIN_S, LogOnce
 from twinlog.model.types import TopicPartition
+from twinlog.process.log_once import AGAIN_S, LogOnce
 from twinlog.settings.flow import ConsumerSettings
 
 log = logging.getLogger(__name__)

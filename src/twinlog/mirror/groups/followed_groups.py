@@ -9,13 +9,13 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from twinlog.clock import LONG_AGO
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.admin.groups import GroupAdmin
-from twinlog.log_once import LogOnce
 from twinlog.mirror.topology.filters import DefaultGroupFilter
 from twinlog.mirror.topology.plugins import group_filter_of
 from twinlog.mirror.unlisted_topics import HiddenOffsets
 from twinlog.model.groups import GroupListing, GroupOffsets
 from twinlog.model.topics import listed
 from twinlog.model.types import GroupId, TopicName
+from twinlog.process.log_once import LogOnce
 from twinlog.settings.flow import FlowSettings
 from twinlog.settings.written import key_of
 

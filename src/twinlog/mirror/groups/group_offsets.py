@@ -11,13 +11,13 @@ from twinlog.clock import LONG_AGO
 from twinlog.errors import RefusedError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.protocol.error_codes import Code
-from twinlog.log_once import LogOnce
 from twinlog.mirror.offsets.translator import Translation, Translator
 from twinlog.mirror.topics.checks import common_broker
 from twinlog.mirror.topology.plugins import policy_of, topic_filter_of
 from twinlog.mirror.topology.topology import topology_of
 from twinlog.mirror.unlisted_topics import HiddenOffsets, find_hidden_offsets
 from twinlog.model.types import SourceOffset, TargetOffset, TopicName, TopicPartition
+from twinlog.process.log_once import LogOnce
 from twinlog.settings.flow import FlowSettings
 
 log = logging.getLogger(__name__)

@@ -11,7 +11,6 @@ from typing import Generic, Literal, NamedTuple, TypeVar
 from twinlog.errors import ClusterError, RefusedError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.consumer.topic_reader import TopicReader
-from twinlog.log_once import LogOnce
 from twinlog.mirror.offsets.exact_map import ExactMap, Point, Translated
 from twinlog.mirror.offsets.map_store import MapStore
 from twinlog.mirror.offsets.position_store import PositionStore
@@ -20,6 +19,7 @@ from twinlog.mirror.offsets.sync_history import OffsetPair, PartitionPlaces
 from twinlog.mirror.offsets.sync_store import PlaceStore
 from twinlog.mirror.offsets.syncs import OffsetSync
 from twinlog.model.types import AnyOffset, SourceOffset, TargetOffset, TopicName, TopicPartition
+from twinlog.process.log_once import LogOnce
 from twinlog.settings.flow import FlowSettings
 
 log = logging.getLogger(__name__)

@@ -16,12 +16,12 @@ from twinlog.errors import RefusedError
 from twinlog.errors.message_ids import with_id
 from twinlog.kafka.admin.acls import create_topic_acls, describe_topic_acls
 from twinlog.kafka.admin.cluster import ClusterAdmin
-from twinlog.log_once import LogOnce
 from twinlog.mirror.topics.fence_notes import fences_on
 from twinlog.mirror.topology.topology import Topology, topology_of
 from twinlog.model.acls import EVERY_TOPIC, AclOperation, AclPermissionType, PatternType, TopicAcl
 from twinlog.model.topics import listed
 from twinlog.model.types import TopicName
+from twinlog.process.log_once import LogOnce
 from twinlog.settings.flow import FlowSettings
 
 log = logging.getLogger(__name__)

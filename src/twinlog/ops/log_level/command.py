@@ -23,11 +23,11 @@ from twinlog.console.options import (
     single_flow,
 )
 from twinlog.errors import TwinlogError
-from twinlog.flow_levels import MOST_S, FlowLogLevel
 from twinlog.kafka.retry import LOOK_CONNECT_S
 from twinlog.model.amounts import shown_age, shown_moment
 from twinlog.ops.reload.command import who
 from twinlog.ops.running_worker import read_flows_asked
+from twinlog.process.flow_levels import MOST_S, FlowLogLevel
 
 if TYPE_CHECKING:
     from twinlog.ops.status.flow import FlowSnapshot

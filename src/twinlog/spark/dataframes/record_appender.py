@@ -16,10 +16,10 @@ from twinlog.kafka.producer.produce_errors import NO_ANSWER, NOWHERE, Remedy, Se
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.retry import TROUBLED_S, Backoff
-from twinlog.log_once import AGAIN_S, LogOnce
 from twinlog.model.amounts import counted
 from twinlog.model.topics import listed
 from twinlog.model.types import SourceOffset, TargetOffset, TopicName, TopicPartition
+from twinlog.process.log_once import AGAIN_S, LogOnce
 from twinlog.settings.flow import ProducerSettings
 
 log = logging.getLogger(__name__)

@@ -28,8 +28,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from twinlog.errors import EngineError, EngineLostError, TwinlogError
-from twinlog.jvm import NEEDED_JAVA, asks_for_java
-from twinlog.log_once import AGAIN_S, LogOnce
+from twinlog.process.jvm import NEEDED_JAVA, asks_for_java
+from twinlog.process.log_once import AGAIN_S, LogOnce
 from twinlog.spark.jvm import internals
 from twinlog.spark.refusals import SettingFinder, reason_in, reason_of
 

@@ -31,8 +31,8 @@ from py4j.protocol import (
 )
 
 from twinlog.errors import EngineError, EngineLostError
-from twinlog.jvm import LATE, NEEDED_JAVA, asks_for_java, use_arguments
-from twinlog.scratch import Scratch, sweep
+from twinlog.process.jvm import LATE, NEEDED_JAVA, asks_for_java, use_arguments
+from twinlog.process.scratch import Scratch, sweep
 from twinlog.transforms.sql.catalyst import Catalyst
 from twinlog.transforms.sql.program import compile_evaluator, new_evaluator
 

@@ -18,17 +18,17 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from twinlog.clock import wall_ms
 from twinlog.errors import ClusterError, RefusedError
 from twinlog.errors.message_ids import told, with_id
-from twinlog.flow_levels import FLOW_LEVELS, MOST_S
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.lease.fencing import TransactionalIds
 from twinlog.lease.leases import Leases
-from twinlog.log_once import LogOnce
 from twinlog.mirror.offsets.map_store import MapStore
 from twinlog.mirror.offsets.position_store import PositionStore
 from twinlog.mirror.offsets.positions import Position
 from twinlog.model.amounts import counted, shown_age
 from twinlog.model.topics import listed
 from twinlog.model.types import TopicName, TopicPartition
+from twinlog.process.flow_levels import FLOW_LEVELS, MOST_S
+from twinlog.process.log_once import LogOnce
 from twinlog.settings.flow import FlowSettings
 from twinlog.worker.control.deciding import UNREPORTED
 from twinlog.worker.control.journal import ControlJournal

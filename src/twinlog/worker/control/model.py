@@ -11,11 +11,11 @@ from enum import StrEnum
 from functools import cached_property
 
 from twinlog.errors import OptionError, PatternError
-from twinlog.flow_levels import FlowLogLevel
 from twinlog.mirror.topology.filters import compile_list, spelled_out
 from twinlog.model.amounts import shown_moment
 from twinlog.model.topic_names import HEARTBEATS
 from twinlog.model.types import SourceOffset, TargetOffset, TopicName, TopicPartition
+from twinlog.process.flow_levels import FlowLogLevel
 
 ALL = ".*"
 

@@ -21,10 +21,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from twinlog.errors import OptionError
-from twinlog.flow_levels import FlowLogLevel
 from twinlog.kafka.producer.topic_writer import OwnRecord
 from twinlog.model.compact_json import MALFORMED, ascii_json
 from twinlog.model.types import SourceOffset, TargetOffset, TopicName, TopicPartition
+from twinlog.process.flow_levels import FlowLogLevel
 from twinlog.worker.control.model import (
     CommandOutcome,
     CommandState,

@@ -13,7 +13,7 @@ from twinlog.clock import SYSTEM, Clock
 from twinlog.errors import ClusterError, RefusedError, TwinlogError
 from twinlog.errors.message_ids import id_of, with_id
 from twinlog.kafka.coordinator.membership import SESSION_S
-from twinlog.log_once import AGAIN_S, LogOnce
+from twinlog.process.log_once import AGAIN_S, LogOnce
 from twinlog.settings.flow import FlowSettings
 from twinlog.worker.election.member import Leadership
 from twinlog.worker.status.outage import clock_time

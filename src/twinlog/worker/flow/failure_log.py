@@ -10,7 +10,7 @@ import threading
 
 from twinlog.clock import LONG_AGO, SYSTEM, Clock
 from twinlog.errors.message_ids import split_id, with_id
-from twinlog.log_once import AGAIN_S
+from twinlog.process.log_once import AGAIN_S
 from twinlog.worker.placement.processes import FlowName
 
 log = logging.getLogger(__name__)

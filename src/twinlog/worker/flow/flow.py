@@ -12,7 +12,6 @@ from twinlog.clock import LONG_AGO, SYSTEM, Clock, wall_ms
 from twinlog.copier.recovery import LIMIT_EVENT
 from twinlog.errors import ConfigError, TwinlogError, is_ours
 from twinlog.errors.message_ids import told, with_event_id, with_id
-from twinlog.flow_levels import FLOW_LEVELS
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect, both_clusters
 from twinlog.kafka.retry import FLOW_STEP
 from twinlog.lease.channel import VALID_S
@@ -26,6 +25,7 @@ from twinlog.mirror.offsets.translator import Translator
 from twinlog.mirror.topics.checks import check_internal_topics, check_one_cluster, check_proof
 from twinlog.model.held import HeldPartition
 from twinlog.model.types import TopicPartition
+from twinlog.process.flow_levels import FLOW_LEVELS
 from twinlog.settings.flow import FlowSettings
 from twinlog.worker.control.control import EVERY_S, TopicControl
 from twinlog.worker.flow.failure_log import FailureLog

@@ -20,7 +20,7 @@ from twinlog.errors.message_ids import told
 from twinlog.kafka.admin.cluster import Connect
 from twinlog.lease.channel import VALID_S
 from twinlog.lease.lease_server import LeaseServer
-from twinlog.log_once import AGAIN_S, LogOnce
+from twinlog.process.log_once import AGAIN_S, LogOnce
 from twinlog.settings.flow import FlowSettings
 from twinlog.worker.flow.failure_log import FailureLog
 from twinlog.worker.flow.flow import JOBS_STOP_S, FlowRunner

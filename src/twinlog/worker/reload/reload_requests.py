@@ -19,10 +19,10 @@ from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
 from twinlog.kafka.consumer.topic_reader import TopicReader
 from twinlog.kafka.producer.produce_errors import Remedy, remedy_for
 from twinlog.kafka.producer.topic_writer import TopicWriter
-from twinlog.log_once import LogOnce
 from twinlog.model.compact_json import ascii_json
 from twinlog.model.topic_names import RELOADS
 from twinlog.model.types import Alias
+from twinlog.process.log_once import LogOnce
 from twinlog.settings.flow import ClientSettings, FlowSettings
 from twinlog.worker.reload.reload_report import ReloadReport
 from twinlog.worker.reload.reloading import Reloader

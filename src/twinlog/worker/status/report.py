@@ -15,7 +15,6 @@ from functools import partial
 from typing import Any
 
 from twinlog.errors import MessageError, NotAppendedError, TwinlogError
-from twinlog.flow_levels import FlowLogLevel
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.producer.produce_errors import Remedy, remedy_for
 from twinlog.kafka.producer.topic_writer import TopicWriter
@@ -23,11 +22,12 @@ from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.record.compression import LZ4
 from twinlog.kafka.retry import GrowingRest
 from twinlog.lease.codec import ReportCodec
-from twinlog.log_once import LogOnce
 from twinlog.model.compact_json import ascii_json
 from twinlog.model.held import HeldPartition
 from twinlog.model.topic_names import progress_topic
 from twinlog.model.types import TopicName
+from twinlog.process.flow_levels import FlowLogLevel
+from twinlog.process.log_once import LogOnce
 from twinlog.settings.flow import FlowSettings
 
 EVERY_S = 2.0

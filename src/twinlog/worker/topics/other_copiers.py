@@ -23,11 +23,11 @@ from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.admin.groups import GroupAdmin
 from twinlog.kafka.consumer.topic_reader import TopicReader
 from twinlog.kafka.record.last_records import KeptRecord, LastRecords, taken
-from twinlog.log_once import AGAIN_S, LogOnce
 from twinlog.model.groups import CONNECT_PROTOCOL, GroupMembers, client_id_of
 from twinlog.model.topic_names import progress_topic
 from twinlog.model.topics import listed
 from twinlog.model.types import GroupId, TopicName
+from twinlog.process.log_once import AGAIN_S, LogOnce
 from twinlog.settings.flow import SOURCE_CONNECTOR, FlowSettings
 from twinlog.worker.status.report import DRIVER_KEY, EVERY_S, DriverReport, FlowState, decode_report
 

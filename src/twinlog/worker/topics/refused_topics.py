@@ -9,10 +9,10 @@ from math import inf
 from twinlog.clock import Clock
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.retry import BUSY_CONTROLLER, REFUSED
-from twinlog.log_once import AGAIN_S, LogOnce
 from twinlog.mirror.topics.changes import TopicPair
 from twinlog.model.topics import Refusal, listed
 from twinlog.model.types import TopicName
+from twinlog.process.log_once import AGAIN_S, LogOnce
 
 log = logging.getLogger(__name__)
 

@@ -15,13 +15,13 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 
 from twinlog.errors import ClusterError, ConfigError, TwinlogError
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
-from twinlog.log_once import LogOnce
 from twinlog.mirror.offsets.position_store import PositionStore, StoredPositions
 from twinlog.mirror.topics.changes import TopicPair
 from twinlog.mirror.topology.cycles import TopicCycle, echo, places_of, returning
 from twinlog.mirror.topology.filters import share_no_name
 from twinlog.mirror.topology.topology import Topology, topology_of
 from twinlog.model.types import TopicName, TopicPartition
+from twinlog.process.log_once import LogOnce
 from twinlog.settings.flow import FlowSettings
 from twinlog.settings.written import key_of
 from twinlog.worker.topics.route_cycles import RoutedFlow, known_route, round_trip, routed_flow

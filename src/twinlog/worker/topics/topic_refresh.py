@@ -12,7 +12,6 @@ from twinlog.errors.message_ids import with_id
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
 from twinlog.kafka.admin.topics import describe_configs
 from twinlog.kafka.protocol import error_codes
-from twinlog.log_once import LogOnce
 from twinlog.mirror.heartbeats import HeartbeatTopics
 from twinlog.mirror.offsets.position_store import StoredPositions
 from twinlog.mirror.offsets.positions import Position
@@ -29,6 +28,7 @@ from twinlog.model.topics import (
     listed,
 )
 from twinlog.model.types import TopicName, TopicPartition
+from twinlog.process.log_once import LogOnce
 from twinlog.settings.flow import FlowSettings
 from twinlog.settings.written import key_of
 from twinlog.worker.topics.hidden_topics import TopicLists

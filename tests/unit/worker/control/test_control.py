@@ -13,13 +13,13 @@ from harness.virtual.clock import VirtualClock
 from harness.virtual.requests import LIST_OFFSETS
 from tests.unit.worker.control.controlling import EARLIEST, LATEST, PARTS, TOPIC, Scene, scene
 from twinlog.errors import ClusterError, OptionError, RefusedError
-from twinlog.flow_levels import FlowLevels, FlowLogLevel
 from twinlog.kafka.producer.topic_writer import TopicWriter
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.mirror.offsets.positions import Writer
 from twinlog.mirror.offsets.segments import SegmentWriter, segments_topic
 from twinlog.model.held import HeldPartition
 from twinlog.model.types import SourceOffset, TargetOffset, TopicName, TopicPartition
+from twinlog.process.flow_levels import FlowLevels, FlowLogLevel
 from twinlog.worker.control import control as module
 from twinlog.worker.control.control import REPEATED_S
 from twinlog.worker.control.journal import KEEP_S, MOST_OVER, ControlJournal

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from twinlog.flow_levels import FlowLogLevel
 from twinlog.kafka.producer.topic_writer import OwnRecord
 from twinlog.model.types import TopicName, TopicPartition
+from twinlog.process.flow_levels import FlowLogLevel
 from twinlog.worker.control import records
 from twinlog.worker.control.model import (
     CommandOutcome,

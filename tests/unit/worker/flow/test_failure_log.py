@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.virtual.clock import VirtualClock
-from twinlog.log_once import AGAIN_S
+from twinlog.process.log_once import AGAIN_S
 from twinlog.worker.flow.failure_log import FailureLog
 
 REFUSED = "TW-NET-03: cluster east: the login was refused"

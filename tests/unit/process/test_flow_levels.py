@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from harness.virtual.clock import VirtualClock
-from twinlog import flow_levels as module
 from twinlog.connect.rest.levels import Levels
-from twinlog.flow_levels import MOST_S, FlowLevels, FlowLogLevel
+from twinlog.process import flow_levels as module
+from twinlog.process.flow_levels import MOST_S, FlowLevels, FlowLogLevel
 
 FLOW, OTHER = "east->west", "east->north"
 LOG = logging.getLogger("twinlog.worker.for_these_tests")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from harness.virtual.clock import VirtualClock
-from twinlog import log_once
-from twinlog.log_once import LogOnce
+from twinlog.process import log_once
+from twinlog.process.log_once import LogOnce
 
 
 @pytest.fixture

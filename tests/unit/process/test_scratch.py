@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 
-from twinlog.scratch import PREFIX, Scratch, sweep
+from twinlog.process.scratch import PREFIX, Scratch, sweep
 
 OWNER = """
 import sys, time
 from pathlib import Path
-from twinlog.scratch import Scratch
+from twinlog.process.scratch import Scratch
 own = Scratch(Path(sys.argv[1]))
 (own.path / "below").mkdir()
 (own.path / "below" / "file").write_text("x")

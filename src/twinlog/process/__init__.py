@@ -1,0 +1,1 @@
+"""A process on its machine: its temporary directories, its log, and the options of its JVMs."""
