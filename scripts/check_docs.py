@@ -61,7 +61,7 @@ def problems(root: Path, cli: Any) -> Iterator[str]:
             elif anchor and target.suffix == ".md" and anchor not in anchors(target):
                 yield f"{where}: links to {link}#{anchor}, and there is no such heading"
     yield from wrong_pages(root)
-    if (root / "src" / "twinlog" / "explain").is_dir():
+    if (root / "src" / "twinlog" / "ops" / "explain").is_dir():
         yield from wrong_messages(root)
         yield from wrong_options(root, cli)
         yield from stale_pages(root)

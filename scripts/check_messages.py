@@ -31,7 +31,7 @@ _OF_OTHERS = {"can't start new thread", "collides with existing topics", "Invali
 def wrong_messages(root: Path, messages: Iterable[Message] = tuple(MESSAGES.values())) -> Iterator[str]:
     """One line for each piece of a message that no string of the code below `root` has."""
     package = root / "src" / "twinlog"
-    files = [file for file in package.rglob("*.py") if package / "explain" / "pages" not in file.parents]
+    files = [file for file in package.rglob("*.py") if package / "ops" / "explain" / "pages" not in file.parents]
     strings = {text for file in files for text in _strings(file)}
     filled = {text.replace(_HOLE, ending) for text in strings for ending in ("", "s", "ies")}
     corpus = "\n".join(strings | filled)

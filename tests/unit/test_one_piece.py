@@ -140,7 +140,7 @@ RETRIES = {
     "copier/recovery.py:Recovery._resolve_until": "ends with the partition",
     "copier/remote_bounds.py:RemoteBounds.keep": "compares the present logs at each interval",
     "copier/transactions/transactions.py:Transactions._run": "the next transaction has other records",
-    "dataframes/record_appender.py:RecordAppender._admit": "each try is for the partitions that are left",
+    "spark/dataframes/record_appender.py:RecordAppender._admit": "each try is for the partitions that are left",
     "kafka/client.py:ClusterClient.send_request": "each try has a shorter timeout, and a lost bootstrap ends the tries",
     "kafka/consumer/leader_fetch.py:RangeFetch.answers": "an answer without records is a failure, too",
     "kafka/consumer/partition_reader.py:SourceReader._keep_leaders": "looks for leaders when one is unknown",

@@ -17,7 +17,7 @@
     │   ├── RecordTooLargeError  a single record exceeds the target's limit
     │   ├── RefusedRecordError   the target refuses a record for another reason
     │   ├── NotAcknowledgedError a batch is unacknowledged in time
-    │   ├── OffsetHoleError      the copies cannot have the offsets of their sources   holds its partition
+    │   ├── OffsetHoleError      copies would get other offsets than their sources    holds its partition
     │   ├── DivergedError        the target has other records at these offsets         holds its partition
     │   ├── DifferenceError      the proof of equality found a difference              holds its partition
     │   └── TransformError   a transform is unusable, or fails on a record
@@ -218,9 +218,9 @@ class NotAcknowledgedError(CopyError):
 
 
 class OffsetHoleError(CopyError):
-    """The copies of a partition with identical offsets cannot have the next offset of their source.
+    """The next copy of a partition with identical offsets would get another offset than its source.
 
-    A transaction whose end is unknown, too many offsets without a record, or a log that the target refuses to begin
+    A transaction whose end is unknown, too many offsets that lack a record, or a log that the target refuses to begin
     later.
     """
 
@@ -228,7 +228,7 @@ class OffsetHoleError(CopyError):
 
 
 class DivergedError(CopyError):
-    """The target has another record, or none, at the offset of a record of the source, so no later offset can agree."""
+    """The target lacks a record of the source, or has another record at its offset, so all later offsets differ."""
 
     kind_id = "TW-IDENT-01"
 
@@ -312,7 +312,7 @@ class MessageError(TwinlogError):
 
 
 class VersionMismatchError(MessageError):
-    """Driver and task have different versions of twinlog; the task copies no record."""
+    """Driver and task have different versions of twinlog; the task refuses to copy."""
 
     kind_id = "TW-LEASE-05"
 

@@ -40,7 +40,7 @@ _BRACKETED = re.compile(r" ?\[(TW-[A-Z]+-\d\d)\]$")
 
 
 def id_of(error: BaseException, default: str) -> str:
-    """The id of an error's cause, `default` for an error without a known cause."""
+    """The id of an error's cause, `default` for an error whose cause is unknown."""
     return getattr(error, "message_id", "") or default
 
 
@@ -65,7 +65,7 @@ def id_first(text: str) -> str:
 
 
 def split_id(text: str) -> tuple[str, str]:
-    """`text` without its id, and the id: in front, or in brackets at the end; "" for a text without an id.
+    """`text` without its id, and the id: in front, or in brackets at the end; "" for a text that lacks an id.
 
     >>> split_id("Invalid value 0 for configuration tasks.max: expected 1 [TW-FILE-22]")
     ('Invalid value 0 for configuration tasks.max: expected 1', 'TW-FILE-22')

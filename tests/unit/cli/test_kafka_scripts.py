@@ -184,7 +184,7 @@ def test_the_login_file_is_read_and_nothing_else_of_java() -> None:
 
 
 def ended(kind: str, *words: object, environment: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", f"twinlog.connect_{kind}", *map(str, words)]
+    command = [sys.executable, "-m", f"twinlog.cli.connect_{kind}", *map(str, words)]
     env = {**os.environ, **(environment or {})}
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=env)
 

@@ -20,10 +20,10 @@ DECIDED = {Level.PROCESS, Level.FLOW, Level.ONE_FLOW}
 OF_TASKS = (
     *("arrow", "batches", "copier", "kafka", "transforms"),
     *(
-        "dataframes/range_reader.py",
-        "dataframes/record_appender.py",
-        "dataframes/transactions.py",
-        "dataframes/writer.py",
+        "spark/dataframes/range_reader.py",
+        "spark/dataframes/record_appender.py",
+        "spark/dataframes/transactions.py",
+        "spark/dataframes/writer.py",
     ),
 )
 

@@ -47,7 +47,9 @@ class CallSite:
 @cache
 def modules() -> dict[Path, ast.Module]:
     """The modules of the package except the table itself."""
-    files = [file for file in sorted(PACKAGE.rglob("*.py")) if PACKAGE / "explain" / "pages" not in file.parents]
+    files = [
+        file for file in sorted(PACKAGE.rglob("*.py")) if PACKAGE / "ops" / "explain" / "pages" not in file.parents
+    ]
     return {file: ast.parse(file.read_text(encoding="utf-8")) for file in files}
 
 
