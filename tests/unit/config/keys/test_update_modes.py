@@ -18,7 +18,7 @@ from twinlog.worker.flow.flow_changes import copiers_view
 WORKING = [key for key in ALL_KEYS if key.effect is Effect.WORKS]
 DECIDED = {Level.PROCESS, Level.FLOW, Level.ONE_FLOW}
 OF_TASKS = (
-    *("arrow", "batches", "copier", "kafka", "transforms"),
+    *("batches", "copier", "kafka", "transforms"),
     *(
         "spark/dataframes/range_reader.py",
         "spark/dataframes/record_appender.py",
