@@ -183,6 +183,21 @@ class BothSidesReader(ClustersReader):
         return found[:count]
 
 
+@dataclass(frozen=True, slots=True)
+class NewestTimesReader:
+    """Reads the times of the newest records of a source topic again and again."""
+
+    both_sides: BothSidesReader
+    topic: TopicName
+
+    def read(self) -> dict[int, NewestTimes]:
+        """See `BothSidesReader.newest_times`."""
+        return self.both_sides.newest_times(self.topic)
+
+    def close(self) -> None:
+        self.both_sides.close()
+
+
 def _paired(
     found: Sequence[Record], places: Mapping[int, TranslatedOffset], copies: Sequence[Record]
 ) -> tuple[RecordPair, ...]:

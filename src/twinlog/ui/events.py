@@ -56,7 +56,7 @@ class EventStreams:
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
         return StreamingResponse(self._events(visit, names, known), media_type="text/event-stream", headers=headers)
 
-    def _pollers(self, names: Sequence[str]) -> list[LivePoller[Any, Any]]:
+    def _pollers(self, names: Sequence[str]) -> list[LivePoller[Any]]:
         """The pollers of now: changed settings of a flow replace its pollers. Raises RequestError 404."""
         return [self._site.live.poller(name) for name in names]
 

@@ -131,7 +131,7 @@ class ConsoleSite:
         self.renderer = PageRenderer(ROOT, self.assets)
         self.closed = False
 
-    async def wait_fresh(self, *pollers: LivePoller[Any, Any]) -> None:
+    async def wait_fresh(self, *pollers: LivePoller[Any]) -> None:
         """Have pollers read, and wait a moment for the pollers whose newest reading is stale."""
         for poller in pollers:
             poller.touch()

@@ -164,7 +164,7 @@ def test_the_page_is_shown_before_the_end_of_its_rehearsal(
     waited: list[str] = []
     wait = LivePoller.wait_fresh
 
-    def watch(poller: LivePoller[Any, Any], timeout_s: float) -> LiveReading[Any]:
+    def watch(poller: LivePoller[Any], timeout_s: float) -> LiveReading[Any]:
         waited.append(poller.name)
         return wait(poller, timeout_s)
 

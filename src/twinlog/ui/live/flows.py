@@ -5,24 +5,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from threading import Lock
-from typing import Any
+from typing import Any, TypeVar
 
 from twinlog.clock import Clock, wall_ms
-from twinlog.model.types import GroupId, TopicName
-from twinlog.ops.groups.checkpoint_history import CheckpointHistoryReader, GroupSyncEvent
-from twinlog.ops.groups.reader import GroupsReader, GroupsSnapshot
-from twinlog.ops.status.flow import FlowReader, FlowSnapshot
-from twinlog.ops.status.report_history import ReportHistory, ReportHistoryReader
-from twinlog.ops.switchover.journal import JournalEntries
-from twinlog.ops.topics.reader import TopicsReader, TopicsSnapshot
-from twinlog.ui.both_sides import BothSidesReader, NewestTimes
-from twinlog.ui.conducting import OtherJournalReader, SwitchoverReader, SwitchoverReading
+from twinlog.model.types import TopicName
+from twinlog.ui.both_sides import NewestTimes, NewestTimesReader
+from twinlog.ui.conducting import OtherJournalReader, SwitchoverReader
 from twinlog.ui.live.kept_readings import EVERY_S, FlowPoint, FlowPoints, GroupCommits
-from twinlog.ui.live.poller import LivePoller
-from twinlog.ui.rehearsal import REHEARSE_EVERY_S, Rehearsal, RehearsalReader
+from twinlog.ui.live.poller import LivePoller, LiveReader
+from twinlog.ui.rehearsal import REHEARSE_EVERY_S
 from twinlog.ui.sources import ConsoleSources
+
+V = TypeVar("V")
 
 TOPICS_EVERY_S = 10.0
 """All offsets of both clusters are read for it."""
@@ -57,70 +53,24 @@ class LiveFlow:
         self._sources = sources
         self._clock = clock
         self._lock = Lock()
-        self._newest: dict[str, LivePoller[BothSidesReader, dict[int, NewestTimes]]] = {}
+        self._newest: dict[str, LivePoller[dict[int, NewestTimes]]] = {}
         self.points: FlowPoints = FlowPoints() if earlier is None else earlier.points
         self.commits: GroupCommits = GroupCommits() if earlier is None else earlier.commits
-        self.state: LivePoller[FlowReader, FlowSnapshot] = LivePoller(
-            f"flow {name}",
-            lambda: sources.open_flow(name),
-            lambda reader: reader.read(),
-            EVERY_S,
-            clock,
-            lambda seen: self.points.add(FlowPoint.of(seen, wall_ms(clock))),
+        self.state = self._poller(
+            "flow", sources.open_flow, EVERY_S, lambda seen: self.points.add(FlowPoint.of(seen, wall_ms(clock)))
         )
-        self.topics: LivePoller[TopicsReader, TopicsSnapshot] = LivePoller(
-            f"topics of {name}",
-            lambda: sources.open_topics(name),
-            lambda reader: reader.read(),
-            TOPICS_EVERY_S,
-            clock,
+        self.topics = self._poller("topics of", sources.open_topics, TOPICS_EVERY_S)
+        self.groups = self._poller("groups of", sources.open_groups, GROUPS_EVERY_S, self.commits.note)
+        self.checkpoints = self._poller("checkpoints of", sources.open_checkpoints, CHECKPOINTS_EVERY_S)
+        self.history = self._poller("reports of", sources.open_report_history, HISTORY_EVERY_S)
+        self.rehearsal = self._poller("rehearsal of", sources.open_rehearsal, REHEARSE_EVERY_S)
+        self.switchover = self._poller(
+            "switchover of", lambda flow: SwitchoverReader(sources.open_clusters(flow)), SWITCHOVER_EVERY_S
         )
-        self.groups: LivePoller[GroupsReader, GroupsSnapshot] = LivePoller(
-            f"groups of {name}",
-            lambda: sources.open_groups(name),
-            lambda reader: reader.read(),
-            GROUPS_EVERY_S,
-            clock,
-            self.commits.note,
+        self.other_journal = self._poller(
+            "other journal of", lambda flow: OtherJournalReader(sources.open_clusters(flow)), OTHER_JOURNAL_EVERY_S
         )
-        self.checkpoints: LivePoller[CheckpointHistoryReader, Mapping[GroupId, tuple[GroupSyncEvent, ...]]] = (
-            LivePoller(
-                f"checkpoints of {name}",
-                lambda: sources.open_checkpoints(name),
-                lambda reader: reader.read(),
-                CHECKPOINTS_EVERY_S,
-                clock,
-            )
-        )
-        self.history: LivePoller[ReportHistoryReader, ReportHistory] = LivePoller(
-            f"reports of {name}",
-            lambda: sources.open_report_history(name),
-            lambda reader: reader.read(),
-            HISTORY_EVERY_S,
-            clock,
-        )
-        self.rehearsal: LivePoller[RehearsalReader, Rehearsal] = LivePoller(
-            f"rehearsal of {name}",
-            lambda: sources.open_rehearsal(name),
-            lambda reader: reader.read(),
-            REHEARSE_EVERY_S,
-            clock,
-        )
-        self.switchover: LivePoller[SwitchoverReader, SwitchoverReading] = LivePoller(
-            f"switchover of {name}",
-            lambda: SwitchoverReader(sources.open_clusters(name)),
-            lambda reader: reader.read(),
-            SWITCHOVER_EVERY_S,
-            clock,
-        )
-        self.other_journal: LivePoller[OtherJournalReader, JournalEntries] = LivePoller(
-            f"other journal of {name}",
-            lambda: OtherJournalReader(sources.open_clusters(name)),
-            lambda reader: reader.read(),
-            OTHER_JOURNAL_EVERY_S,
-            clock,
-        )
-        self._of_kinds: Mapping[str, LivePoller[Any, Any]] = {
+        self._of_kinds: Mapping[str, LivePoller[Any]] = {
             "topics": self.topics,
             "groups": self.groups,
             "checkpoints": self.checkpoints,
@@ -128,11 +78,22 @@ class LiveFlow:
             "switchover": self.switchover,
         }
 
-    def poller(self, kind: str) -> LivePoller[Any, Any]:
+    def _poller(
+        self,
+        readings: str,
+        open_reader: Callable[[str], LiveReader[V]],
+        every_s: float,
+        note: Callable[[V], None] = lambda _: None,
+    ) -> LivePoller[V]:
+        """A poller of readings of this flow, which the reader of the flow's name reads."""
+        name = self.settings.name
+        return LivePoller(f"{readings} {name}", lambda: open_reader(name), every_s, self._clock, note)
+
+    def poller(self, kind: str) -> LivePoller[Any]:
         """The poller of a kind of `KINDS`."""
         return self._of_kinds[kind]
 
-    def newest(self, topic: str) -> LivePoller[BothSidesReader, dict[int, NewestTimes]]:
+    def newest(self, topic: str) -> LivePoller[dict[int, NewestTimes]]:
         """The poller of the newest records of a topic; with `MOST_TOPICS` more recent topics, a poller ends."""
         name = self.settings.name
         with self._lock:
@@ -140,8 +101,7 @@ class LiveFlow:
             if found is None:
                 found = LivePoller(
                     f"newest records of {topic}",
-                    lambda: self._sources.open_both_sides(name),
-                    lambda reader: reader.newest_times(TopicName(topic)),
+                    lambda: NewestTimesReader(self._sources.open_both_sides(name), TopicName(topic)),
                     NEWEST_EVERY_S,
                     self._clock,
                 )
@@ -154,7 +114,7 @@ class LiveFlow:
     def close(self) -> None:
         with self._lock:
             newest = list(self._newest.values())
-        pollers: list[LivePoller[Any, Any]] = [self.state, self.history, self.other_journal, *self._of_kinds.values()]
+        pollers: list[LivePoller[Any]] = [self.state, self.history, self.other_journal, *self._of_kinds.values()]
         for poller in [*pollers, *newest]:
             poller.close()
 
@@ -192,7 +152,7 @@ class LiveFlows:
                 made.close()
             return made
 
-    def poller(self, name: str) -> LivePoller[Any, Any]:
+    def poller(self, name: str) -> LivePoller[Any]:
         """The poller of the readings that `FLOW` or `KIND:FLOW` names; connectors may have any name, `KIND:FLOW` too.
 
         Raises RequestError 404.

@@ -29,7 +29,7 @@ LEVEL = 6
 """The level of compression. Level 9 saves a hundredth of the bytes of a page, and takes longer."""
 
 
-Versions = tuple[tuple[LivePoller[Any, Any], int], ...]
+Versions = tuple[tuple[LivePoller[Any], int], ...]
 """The readings of a page, each with its version; changed settings of a flow bring other pollers."""
 
 

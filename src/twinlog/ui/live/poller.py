@@ -10,16 +10,15 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from twinlog.clock import LONG_AGO, Clock, wall_ms
 from twinlog.errors import TwinlogError
 from twinlog.errors.message_ids import told
-from twinlog.ops.status.readers import ClustersReader
 from twinlog.ui.faults import log_fault
 
-R = TypeVar("R", bound=ClustersReader)
 V = TypeVar("V")
+V_co = TypeVar("V_co", covariant=True)
 
 LOOKS_S = 30.0
 """A browser counts as looking for this time after its last request."""
@@ -44,6 +43,16 @@ class LiveReading(Generic[V]):
     version: int = 0
 
 
+class LiveReader(Protocol[V_co]):
+    """Reads the same values again and again; a poller's thread alone calls the reader."""
+
+    def read(self) -> V_co:
+        """The values of now. Raises TwinlogError."""
+
+    def close(self) -> None:
+        """Close the connections."""
+
+
 class LiveStep(Enum):
     """The next step of a poller's thread."""
 
@@ -64,21 +73,19 @@ def next_step(now: float, touched_at: float, due_at: float) -> tuple[LiveStep, f
     return LiveStep.WAIT, min(due_at - now, LOOKS_S - quiet_s)
 
 
-class LivePoller(Generic[R, V]):
+class LivePoller(Generic[V]):
     """Reads again and again, `every_s` seconds apart, while `touch` is called; `note` gets each value once."""
 
     def __init__(
         self,
         name: str,
-        open_reader: Callable[[], R],
-        read: Callable[[R], V],
+        open_reader: Callable[[], LiveReader[V]],
         every_s: float,
         clock: Clock,
         note: Callable[[V], None] = lambda _: None,
     ) -> None:
         self.name = name
         self._open = open_reader
-        self._read = read
         self._every_s = every_s
         self._clock = clock
         self._note = note
@@ -150,7 +157,7 @@ class LivePoller(Generic[R, V]):
             self._changed.notify_all()
 
     def _run(self) -> None:
-        reader: R | None = None
+        reader: LiveReader[V] | None = None
         try:
             while self._wait_due():
                 reader = self._read_once(reader)
@@ -175,14 +182,14 @@ class LivePoller(Generic[R, V]):
     def _is_other(self, touched_at: float, due_at: float) -> Callable[[], bool]:
         return lambda: self._closed or (self._touched_at, self._due_at) != (touched_at, due_at)
 
-    def _read_once(self, reader: R | None) -> R | None:
+    def _read_once(self, reader: LiveReader[V] | None) -> LiveReader[V] | None:
         """Read, and store the reading; a failed read keeps the last value beside the reason."""
         value: V | None = None
         trouble: str | None = None
         asked = self._asked
         try:
             reader = reader or self._open()
-            value = self._read(reader)
+            value = reader.read()
             self._note(value)
         except TwinlogError as error:
             trouble = told(error)

@@ -20,7 +20,6 @@ from tests.unit.ui.browser import DEADLINE_S, SESSION_COOKIE, Browser
 from tests.unit.ui.fakes import FLOW, FakeSources, snapshot
 from twinlog.clock import LONG_AGO, SYSTEM, SystemClock
 from twinlog.errors import ClusterError, RefusedError
-from twinlog.ops.status.flow import FlowReader
 from twinlog.ui.app import console_app
 from twinlog.ui.live.flows import MOST_TOPICS, LiveFlow
 from twinlog.ui.live.kept_readings import GAP_MS, KEPT_S, MOST_POINTS, FlowPoint, FlowPoints
@@ -29,11 +28,11 @@ from twinlog.ui.rendering import quoted
 from twinlog.ui.site import ConsoleSettings
 
 
-def poller_of(sources: FakeSources, clock: VirtualClock) -> LivePoller[Any, Any]:
+def poller_of(sources: FakeSources, clock: VirtualClock) -> LivePoller[Any]:
     return LiveFlow(FLOW, sources, clock).state
 
 
-def join(poller: LivePoller[Any, Any]) -> None:
+def join(poller: LivePoller[Any]) -> None:
     thread = poller._thread
     if thread is not None:
         thread.join(DEADLINE_S)
@@ -98,17 +97,21 @@ def test_a_later_look_waits_for_a_reading_of_now(sources: FakeSources) -> None:
     app.close()
 
 
-def test_a_read_that_began_before_an_action_is_followed_by_another_read(sources: FakeSources) -> None:
+def test_a_read_that_began_before_an_action_is_followed_by_another_read() -> None:
     begun, action = threading.Event(), threading.Event()
     reads: list[int] = []
 
-    def read(_: FlowReader) -> int:
-        reads.append(len(reads))
-        begun.set()
-        assert action.wait(DEADLINE_S)
-        return reads[-1]
+    class SlowReader:
+        def read(self) -> int:
+            reads.append(len(reads))
+            begun.set()
+            assert action.wait(DEADLINE_S)
+            return reads[-1]
 
-    poller = LivePoller("slow", lambda: sources.open_flow(FLOW), read, 3600.0, SYSTEM)
+        def close(self) -> None:
+            """It has no connection."""
+
+    poller = LivePoller("slow", SlowReader, 3600.0, SYSTEM)
     poller.touch()
     assert begun.wait(DEADLINE_S)
     poller.hurry()
@@ -127,7 +130,7 @@ def test_the_first_page_of_a_flow_waits_for_state_and_topics_at_the_same_time(
     flow = app.site.live.flow(FLOW)
     wait, begun = LivePoller.wait_fresh, list[bool]()
 
-    def watch(poller: LivePoller[Any, Any], timeout_s: float) -> LiveReading[Any]:
+    def watch(poller: LivePoller[Any], timeout_s: float) -> LiveReading[Any]:
         begun.append(flow.topics.runs)
         return wait(poller, timeout_s)
 
@@ -152,7 +155,7 @@ class CountedWaits(SystemClock):
 
 def test_a_look_lets_a_thread_sleep_that_reads_again_by_itself(sources: FakeSources) -> None:
     clock = CountedWaits()
-    poller = LivePoller("idle", lambda: sources.open_flow(FLOW), lambda reader: reader.read(), 3600.0, clock)
+    poller = LivePoller("idle", lambda: sources.open_flow(FLOW), 3600.0, clock)
     first = poller.wait_reading(DEADLINE_S).version
     wait_for(lambda: clock.waits == 1, DEADLINE_S, "the thread waits")
     for _ in range(50):
