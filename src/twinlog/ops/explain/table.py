@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 
 from twinlog.errors.message_ids import ID
@@ -131,9 +131,3 @@ def _in_order(pieces: Sequence[str], line: str) -> bool:
             return False
         at += len(piece)
     return bool(pieces)
-
-
-def sorted_by_id(messages: Iterable[Message]) -> list[Message]:
-    """Messages in the order of their pages, areas and numbers."""
-    order = {name: number for number, name in enumerate(MESSAGES)}
-    return sorted(messages, key=lambda message: order[message.id])
