@@ -27,13 +27,8 @@ from twinlog.ops.status.report_history import ReportHistory, ReportHistoryReader
 from twinlog.ops.switchover.clusters import LiveClusters
 from twinlog.ops.switchover.journal import JournalEntries
 from twinlog.ops.switchover.model import SwitchoverDirection
-from twinlog.ops.topics.reader import (
-    PartitionSnapshot,
-    TopicSnapshot,
-    TopicsReader,
-    TopicsSnapshot,
-    TopicState,
-)
+from twinlog.ops.topics.reader import TopicsReader
+from twinlog.ops.topics.snapshot import PartitionSnapshot, TopicSnapshot, TopicsSnapshot, TopicState
 from twinlog.settings.flow import FlowSettings
 from twinlog.ui.both_sides import BothSidesReader, NewestTimes, RecordPage, RecordPair
 from twinlog.ui.rehearsal import Rehearsal, RehearsalReader

@@ -19,7 +19,7 @@ from tests.unit.ui.browser import Browser
 from tests.unit.ui.fakes import HELD, FakeSources, group, snapshot, topic
 from tests.unit.ui.migration.test_migration import DRAFT, ScriptedStore
 from twinlog.model.types import GroupId, TopicName
-from twinlog.ops.topics.reader import TopicState
+from twinlog.ops.topics.snapshot import TopicState
 from twinlog.ui.app import ConsoleApp, console_app
 from twinlog.ui.assets import FOLDER, takes_gzip
 from twinlog.ui.migration.migrations import FoundTopic

@@ -15,7 +15,7 @@ from tests.unit.worker.test_driver_report import SETTINGS
 from twinlog.errors import ClusterError
 from twinlog.model.amounts import shown_moment
 from twinlog.ops.status.status_text import flow_json
-from twinlog.ops.topics.reader import TopicState
+from twinlog.ops.topics.snapshot import TopicState
 from twinlog.ui.app import console_app
 from twinlog.worker.status.report import GroupsProgress, LogLevelProgress, TaskPlace
 

@@ -11,8 +11,7 @@ import re
 import socket
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from enum import StrEnum
+from dataclasses import replace
 
 from twinlog.clock import wall_ms
 from twinlog.errors import ClusterError, OptionError, RefusedError
@@ -25,10 +24,11 @@ from twinlog.mirror.topology.topology import topology_of
 from twinlog.model.amounts import shown_age
 from twinlog.model.held import HeldPartition
 from twinlog.model.topics import listed
-from twinlog.model.types import SourceOffset, TargetOffset, TopicName, TopicPartition
-from twinlog.ops.proven_ranges import PartitionProven, ProvenRangesReader
+from twinlog.model.types import SourceOffset, TopicName, TopicPartition
+from twinlog.ops.proven_ranges import ProvenRangesReader
 from twinlog.ops.status.flow import FlowReader, FlowSnapshot
 from twinlog.ops.status.readers import ClustersReader, ask_twice
+from twinlog.ops.topics.snapshot import PartitionSnapshot, TopicSnapshot, TopicsSnapshot, TopicState
 from twinlog.settings.flow import FlowSettings
 from twinlog.settings.worker import WorkerSettings
 from twinlog.worker.control.deciding import decide, earlier_command
@@ -55,78 +55,6 @@ _DONE = {
     TopicVerb.SKIP_TO: "the offsets were passed over",
     TopicVerb.RESTART_FROM: "the partition was moved",
 }
-
-
-class TopicState(StrEnum):
-    """The state of a topic, or of a partition."""
-
-    COPYING = "copying"
-    PAUSED = "paused"
-    HELD = "held"
-    """The copier is stuck in this partition, see `model.held`."""
-    ASKED = "asked"
-    """A command for this partition is pending."""
-    WAITING = "waiting"
-    LEFT_OUT = "left out"
-
-
-@dataclass(frozen=True, slots=True)
-class PartitionSnapshot:
-    """A source partition: its records are copied up to source offset `copied`, which is target offset `target`; the
-    source ends at `end`. `copied` is None before the first copied record. None is unknown. `resume` is an offset before
-    `copied`: copying resumes there after the log was created again or cut back. Otherwise it is None. `proven` is the
-    proof of equality, None while it is unreported."""
-
-    partition: TopicPartition
-    state: TopicState
-    detail: str = ""
-    copied: SourceOffset | None = None
-    target: TargetOffset | None = None
-    start: SourceOffset | None = None
-    end: SourceOffset | None = None
-    resume: SourceOffset | None = None
-    proven: PartitionProven | None = None
-
-    @property
-    def lag(self) -> int | None:
-        """Source offsets still to copy, None while unknown."""
-        begin = self.start if self.copied is None else self.copied
-        begin = begin if self.resume is None else self.resume
-        return None if begin is None or self.end is None else max(0, self.end - begin)
-
-
-@dataclass(frozen=True, slots=True)
-class TopicSnapshot:
-    """A source topic by its partitions; a topic that is left out has an empty tuple."""
-
-    topic: TopicName
-    remote: TopicName
-    partitions: tuple[PartitionSnapshot, ...] = ()
-    left_out: str = ""
-
-    @property
-    def states(self) -> Mapping[TopicState, list[PartitionSnapshot]]:
-        """The partitions in each state that there is."""
-        found: dict[TopicState, list[PartitionSnapshot]] = {}
-        for part in self.partitions:
-            found.setdefault(part.state, []).append(part)
-        return found
-
-    @property
-    def lag(self) -> int | None:
-        """Source offsets still to copy in all partitions, None if the lag of a partition is unknown."""
-        lags = [part.lag for part in self.partitions]
-        return None if None in lags else sum(lag for lag in lags if lag is not None)
-
-
-@dataclass(frozen=True, slots=True)
-class TopicsSnapshot:
-    """The topics of a flow, and the commands for them. `trouble` is the reason why offsets are unknown."""
-
-    flow: FlowSnapshot
-    topics: tuple[TopicSnapshot, ...]
-    asked: ControlState = field(default_factory=ControlState)
-    trouble: str = ""
 
 
 class TopicsReader(ClustersReader):

@@ -8,7 +8,7 @@ from typing import Any
 from twinlog.console.table import table
 from twinlog.errors.message_ids import ID, with_id
 from twinlog.model.amounts import counted
-from twinlog.ops.topics.reader import PartitionSnapshot, TopicSnapshot, TopicsSnapshot, TopicState
+from twinlog.ops.topics.snapshot import PartitionSnapshot, TopicSnapshot, TopicsSnapshot, TopicState
 from twinlog.worker.control.model import (
     CommandOutcome,
     CommandState,

@@ -7,7 +7,7 @@ from typing import Any
 from starlette.routing import Route
 
 from twinlog.errors import RequestError
-from twinlog.ops.topics.reader import PartitionSnapshot, TopicSnapshot
+from twinlog.ops.topics.snapshot import PartitionSnapshot, TopicSnapshot
 from twinlog.ui.both_sides import NewestTimes
 from twinlog.ui.live.flows import LiveFlow
 from twinlog.ui.live.poller import LiveReading

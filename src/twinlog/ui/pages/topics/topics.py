@@ -8,7 +8,7 @@ from typing import Any
 from starlette.routing import Route
 
 from twinlog.errors import RequestError
-from twinlog.ops.topics.reader import TopicSnapshot, TopicState
+from twinlog.ops.topics.snapshot import TopicSnapshot, TopicState
 from twinlog.ui.live.flows import LiveFlow
 from twinlog.ui.pages.paging import ListColumn, ListQuery, paged
 from twinlog.ui.rendering import ConsolePage
