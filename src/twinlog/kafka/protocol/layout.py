@@ -168,7 +168,8 @@ class RawRequest:
         body = self.body()
         size = _PREFIX.size - 4 + len(client) + len(tags) + sum(map(len, body))
         prefix = _PREFIX.pack(size, self.API_KEY, self.API_VERSION, correlation_id, len(client))
-        return _join_small([prefix, client, tags, *body])
+        parts = [prefix, client, tags, *body]
+        return [b"".join(parts)] if size < SENT_ALONE_BYTES else _join_small(parts)
 
     def frame(self, correlation_id: int, client_id: str) -> bytes:
         """The framed request as a single bytes object."""

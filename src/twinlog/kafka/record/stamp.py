@@ -39,6 +39,9 @@ _HIGH, _LOW = range(ATTRIBUTES.start, ATTRIBUTES.stop)
 
 _NO_EPOCH = b"\xff\xff\xff\xff"
 
+_SHORT = 2_048
+"""The checksums of so many zero bytes are computed in the time of a step through the tables."""
+
 
 def sequence_after(sequence: int, count: int) -> int:
     """The sequence number `count` records after `sequence` (Kafka's DefaultRecordBatch.incrementSequence)."""
@@ -58,6 +61,9 @@ def replace_head(crc: int, old: bytes, new: bytes, rest: int) -> int:
 
     The tail has `rest` bytes; `old` and `new` have the same length.
     """
+    if rest <= _SHORT:
+        zeros = bytes(rest)
+        return int(crc ^ value(old + zeros) ^ value(new + zeros))
     return crc ^ past_zeros(value(old) ^ value(new), rest)
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 def uvarint(value: int) -> bytes:
     """Encode a number of 0 or more."""
+    if value < 128:
+        return bytes((value,))
     out = bytearray()
     while value >= 128:
         out.append((value & 127) | 128)
@@ -15,6 +17,8 @@ def uvarint(value: int) -> bytes:
 
 def skip_tags(data: memoryview, at: int) -> int:
     """Return the place after a section of tagged fields."""
+    if not data[at]:
+        return at + 1
     count, at = read_unsigned(data, at)
     for _ in range(count):
         _, at = read_unsigned(data, at)
@@ -52,6 +56,8 @@ def read_unsigned(buffer: bytes | memoryview, at: int) -> tuple[int, int]:
     """As `read_varint`, before the zigzag is reverted."""
     byte = buffer[at]
     at += 1
+    if byte < 128:
+        return byte, at
     rest = byte & 127
     shift = 7
     while byte >= 128:
