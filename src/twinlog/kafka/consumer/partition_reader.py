@@ -246,6 +246,9 @@ class SourceReader:
                     # Answers of other brokers must not wait for the pause of this broker.
                     rests = short and len(self._polls) == 1
                     await (self._loop.rest if rests else self._loop.sleep)(pause_s)
+                elif received and ahead is None:
+                    # The records leave before the next fetch, which takes some 50 us to encode and to send.
+                    await self._loop.sleep(0)
             else:
                 self.refresh()
                 await self._loop.sleep(backoff.count_failure())
