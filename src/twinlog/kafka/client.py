@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
@@ -198,9 +198,9 @@ class ClusterClient:
         while (wait_s := self.throttled_s(node)) > 0:
             await self.loop.sleep(wait_s)
 
-    async def send(self, request: Any, node: int, timeout_s: float | None = None) -> Any:
+    def send(self, request: Any, node: int, timeout_s: float | None = None) -> Coroutine[Any, Any, Any]:
         """Send on the data connection of a broker."""
-        return await self._send(self._data, request, node, timeout_s)
+        return self._send(self._data, request, node, timeout_s)
 
     async def send_change(self, request: Any, node: int, timeout_s: float) -> Any:
         """Send a request that other processes can notice, as a commit, only while `append_only_while` allows it.

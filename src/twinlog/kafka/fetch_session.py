@@ -107,7 +107,10 @@ class FetchSession:
             # For the broker a recreated topic is another topic; the session would continue to answer for the deleted
             # topic.
             forgotten = [
-                part for part, at in self._known.items() if part not in wanted or wanted[part].topic_id != at.topic_id
+                part
+                for part, at in self._known.items()
+                if (now_at := wanted.get(part)) is None
+                or (now_at.topic_id is not at.topic_id and now_at.topic_id != at.topic_id)
             ]
         now = self._client.loop.clock.monotonic
         self._verified.begin_fetch(now())
@@ -125,9 +128,9 @@ class FetchSession:
             forgotten=self._forgotten(forgotten),
             rack=rack,
         )
-        for part, at in ask.items():
-            if at.topic_id is not None:
-                self._names[at.topic_id] = part.topic
+        for name, topic_id in request.topics:
+            if topic_id is not None:
+                self._names[topic_id] = name
         try:
             timeout_s = (max_wait_ms + self._client.settings.request_timeout_ms) / 1000
             response: FetchedPartitions = await self._client.send(request, self._node, timeout_s)
@@ -210,6 +213,11 @@ class FetchSession:
 
 def _by_topic(ask: Mapping[TopicPartition, FetchPosition]) -> dict[Topic, list[tuple[int, FetchPosition]]]:
     topics: dict[Topic, list[tuple[int, FetchPosition]]] = {}
+    name, topic_id, asked = None, None, []
     for part, at in ask.items():
-        topics.setdefault((part.topic, at.topic_id), []).append((part.partition, at))
+        # An id is compared and hashed by Python code, and neighbours mostly have the same id.
+        if part.topic != name or at.topic_id is not topic_id:
+            name, topic_id = part.topic, at.topic_id
+            asked = topics.setdefault((name, topic_id), [])
+        asked.append((part.partition, at))
     return topics

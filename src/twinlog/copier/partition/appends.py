@@ -206,11 +206,13 @@ class PartitionAppends:
             self._services.foreign.note_offsets(self._state.life.grant, expected, base_offset)
         self._state.clear_trouble()
         self._state.copied.add(append, base_offset, self._state.read.epoch)
-        self._open.end_if_arrived()
+        if self._open.unit is not None:
+            self._open.end_if_arrived()
         self._catch_up()
         self._services.context.notify_progress()
         self._state.take_acknowledgement(self.queue.queued_bytes)
-        self._begin_step()
+        if self.queue.pending:
+            self._begin_step()
 
     def _begin_step(self) -> None:
         """Begin the step of the queue, if all appends before it are acknowledged."""
@@ -268,7 +270,8 @@ class PartitionAppends:
     def _catch_up(self) -> None:
         """Once all appends are answered, move the position over the records skipped since the last append."""
         if (
-            self.queue.idle
+            self._state.copied.acknowledged.next_source != self._state.read.offset
+            and self.queue.idle
             and (not self._state.left or self._open.sends_all)
             and self._open.unit is None
             and self._state.copied.pass_over(self._state.read.offset, self._state.read.epoch)

@@ -68,7 +68,7 @@ class PartitionLife:
     @property
     def left(self) -> bool:
         """Whether the copier reads the partition no more."""
-        return self.phase not in {PartitionPhase.BEGINNING, PartitionPhase.COPYING}
+        return self.phase is not PartitionPhase.COPYING and self.phase is not PartitionPhase.BEGINNING
 
     @property
     def failed(self) -> bool:

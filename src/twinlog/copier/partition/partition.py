@@ -317,7 +317,7 @@ class PartitionCopy:
     # Reading.
 
     def fetch_position(self, read_ahead: int) -> FetchPosition | None:
-        if self.paused or self._appends.waits_for_unit:
+        if self.state.paused or self._appends.waits_for_unit:
             self.read_ahead.clear_hold()
             return None
         if self.read_ahead.is_full(self.queue.queued_bytes, read_ahead, self._now()):
@@ -341,14 +341,15 @@ class PartitionCopy:
     def add_answer(self, asked: FetchPosition, fetched: PartitionResponse) -> None:
         """Take an answer of the source."""
         read = self.read
-        if self.paused or self._appends.waits_for_unit:
+        if self.state.paused or self._appends.waits_for_unit:
             return
         if asked.offset != read.offset or asked.topic_id != read.topic_id:
             return
         if fetched.error or fetched.diverging_epoch >= 0:
             self._not_fetched(fetched)
             return
-        if self.trouble is not None and not self.trouble.startswith("target"):
+        trouble = self.state.trouble
+        if trouble is not None and not trouble.startswith("target"):
             self.state.clear_trouble()
         read.record_fetch(fetched, read_committed=self.limit.rules.read_committed, now=self._now())
         prepared = self._preparation.prepare_answer(fetched) if fetched.records else None

@@ -75,7 +75,9 @@ class Connections(FrameManager):
     def throttled_s(self, node: int) -> float:
         """The seconds for which requests to a broker must wait, by the throttle time of its last answer (KIP-219)."""
         connection = self._conns.get(node)
-        return 0.0 if connection is None else max(0.0, connection._throttle_time - self._net.now())
+        if connection is None or not connection._throttle_time:
+            return 0.0
+        return max(0.0, float(connection._throttle_time - self._net.now()))
 
     def metadata_wanted(self) -> None:
         """Note that metadata is requested; bootstraps again if the last answer is long ago (KIP-1102)."""

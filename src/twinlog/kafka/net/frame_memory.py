@@ -99,6 +99,8 @@ class FrameMemory:
     def used_bytes(self) -> int:
         """Bytes of all frames with a view."""
         kept = self._kept
+        if not kept:
+            return self._lent_bytes
         in_use = (len(kept[index]) for index in range(len(kept)) if _references(kept, index) != _UNSEEN)
         return self._lent_bytes + sum(in_use)
 
@@ -127,7 +129,7 @@ class FrameMemory:
 
     def keep_at_most(self, free_bytes: int) -> None:
         """Free the unused frames, if they have more than `free_bytes`."""
-        if self.kept_bytes + self._lent_bytes - self.used_bytes > free_bytes:
+        if self._kept and self.kept_bytes + self._lent_bytes - self.used_bytes > free_bytes:
             self._drop_free()
 
     def _drop_free(self) -> None:

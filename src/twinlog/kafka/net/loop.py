@@ -88,10 +88,13 @@ class Loop:
 
     def start(self, coroutine: Callable[..., Coroutine[Any, Any, None]], *args: Any) -> None:
         """Start a coroutine whose result is ignored."""
-        self.net.begin(coroutine, *args).add_errback(self._report_crash)
+        self.net.begin_alone(self._watch, coroutine, args)
 
-    def _report_crash(self, error: BaseException) -> None:
-        self.crashed(error)
+    async def _watch(self, coroutine: Callable[..., Coroutine[Any, Any, None]], args: tuple[Any, ...]) -> None:
+        try:
+            await coroutine(*args)
+        except BaseException as error:
+            self.crashed(error)
 
     def call_threadsafe(self, function: Callable[[], None]) -> None:
         """Run a function on the loop's thread, soon."""
@@ -176,12 +179,17 @@ class Signal:
         self._waiters: list[Any] = []
 
     def set(self) -> None:
-        waiters, self._waiters = self._waiters, []
-        if not waiters:
+        if not self._waiters:
             self._set = True
+            return
+        waiters, self._waiters = self._waiters, []
         for waiter in waiters:
             if not waiter.is_done:
                 waiter.success(True)
+
+    def clear(self) -> None:
+        """Drop a kept signal, before a look at everything that it may stand for."""
+        self._set = False
 
     async def wait(self, timeout_s: float | None = None) -> bool:
         """Wait for `set`; False when `timeout_s` seconds passed first."""

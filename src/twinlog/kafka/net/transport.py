@@ -92,7 +92,9 @@ class _Frames:
         if not self._write or self._closed:
             raise RuntimeError("Transport closed for writes")
         # Views, because the socket takes the data in pieces.
-        self._write_buffer.extend(memoryview(part) for part in self._sent_parts(parts) if part)
+        for part in self._sent_parts(parts):
+            if part:
+                self._write_buffer.append(memoryview(part))
         if self._writing:
             return
         _, error = self._sock_send()
@@ -172,12 +174,16 @@ class _Frames:
     def _take(self, data: memoryview) -> None:
         position, end = 0, len(data)
         while position < end:
-            need = 4 - len(self._head)
-            self._head += bytes(data[position : position + need])
-            position += need
-            if len(self._head) < 4:
-                return
-            (size,) = _INT.unpack(self._head)
+            if not self._head and end - position >= 4:
+                (size,) = _INT.unpack_from(data, position)
+                position += 4
+            else:
+                need = 4 - len(self._head)
+                self._head += bytes(data[position : position + need])
+                position += need
+                if len(self._head) < 4:
+                    return
+                (size,) = _INT.unpack(self._head)
             if not 0 <= size <= self._limit:
                 raise KafkaProtocolError(f"a frame of {size} bytes; at most {self._limit} are accepted")
             frame = self._memory.allocate_frame(size)

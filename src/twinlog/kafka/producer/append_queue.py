@@ -210,7 +210,7 @@ class AppendQueue:
 
     def put(self, appends: list[Append]) -> None:
         """Queue appends after the queued appends."""
-        if self.idle:
+        if not self.pending and not self._window:
             self.waits_since = self._now()
         self.pending.extend(appends)
         for append in appends:
@@ -285,21 +285,22 @@ class AppendQueue:
         """Bytes of the next append of `take_append` at time `now` (monotonic seconds), 0 if all appends must wait."""
         if self.stopped or now < self.not_before or self.gate is Gate.SHUT:
             return 0
-        again = self._next_again()
+        again = self._next_again() if self._window else None
         if again is not None:
             return again.append.bytes if self._known or again is self._window[0] else 0
         if not self.ready or self.gate is not Gate.OPEN:
             return 0
-        if any(sent.state is SendState.FAILED for sent in self._window):
-            return 0
-        if not self._window:
+        if self._window:
+            if any(sent.state is SendState.FAILED for sent in self._window):
+                return 0
+        else:
             self._known = self._known and now - self._looked_at < KNOWN_S
         self._looked_at = now
         return self.pending[0].bytes if len(self._window) < (self.limit if self._known else 1) else 0
 
     def take_append(self) -> SentAppend:
         """The next append to send: a failed append, unchanged, or the next queued append, stamped."""
-        again = self._next_again()
+        again = self._next_again() if self._window else None
         if again is not None:
             again.state = SendState.IN_FLIGHT
             again.reached = True
@@ -320,7 +321,8 @@ class AppendQueue:
         With `there` the target may have had these sequence numbers before. The answer to an append that `clear` has
         dropped has no effect.
         """
-        if all(sent is not one for one in self._window):
+        window = self._window
+        if not (window and sent is window[0]) and all(sent is not one for one in window):
             return
         self._in_flight -= 1
         if there and not code and self.late.in_doubt(sent, base_offset):
@@ -329,7 +331,6 @@ class AppendQueue:
         sent.code = code
         sent.base_offset = base_offset
         sent.state = SendState.FAILED if code else SendState.DONE
-        window = self._window
         sent.behind = sent is not window[0]
         while window and window[0].state is SendState.DONE:
             done = window.popleft()

@@ -136,13 +136,14 @@ class _BrokerAppender:
         owner = self._appender
         now = owner._loop.clock.monotonic
         while not owner._stopped:
+            self.wake.clear()
             entries, later = self._collect(now())
             if entries:
-                size = sum(sent.append.bytes for _, sent in entries)
+                size = sum([sent.append.bytes for _, sent in entries])
                 self._in_flight += 1
                 owner._in_flight_bytes += size
                 owner._loop.start(self._send, entries, size)
-            else:
+            if not entries or not self._ready:
                 await self.wake.wait(later)
 
     def _collect(self, now: float) -> tuple[list[tuple[AppendQueue, SentAppend]], float | None]:
