@@ -257,7 +257,7 @@ class Rebatching:
             else:
                 if self.builder is None:
                     self.builder, self.road = BatchBuilder(codec), "merged"
-                self.builder.add_records(block.data, block.count, block.base, block.newest, block.runs)
+                self.builder.add_records(block.batch, block.count, block.base, block.newest, block.runs)
                 self.builder.source_bytes += block.source_bytes
                 self.builder.next_offset = block.next_offset
             at += block.source_bytes

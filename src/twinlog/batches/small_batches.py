@@ -304,11 +304,12 @@ class _Group:
 class Block:
     """The records of a group, ready to follow the earlier records of their batch.
 
-    The group had `batches` batches of `source_bytes`, with `count` records. The first record of the whole batch is from
-    `base` ms, the newest record of the group from `newest`. `runs` and `next_offset` are as in a builder.
+    `batch` has them after the free bytes of a header, so that a batch without earlier records needs no copy. The group
+    had `batches` batches of `source_bytes`, with `count` records. The first record of the whole batch is from `base`
+    ms, the newest record of the group from `newest`. `runs` and `next_offset` are as in a builder.
     """
 
-    data: memoryview
+    batch: bytearray
     batches: int
     count: int
     base: int
@@ -316,6 +317,11 @@ class Block:
     source_bytes: int
     runs: list[tuple[int, int]]
     next_offset: int
+
+    @property
+    def size(self) -> int:
+        """The bytes of the records."""
+        return len(self.batch) - HEADER_SIZE
 
 
 def merge_small(
@@ -362,7 +368,7 @@ def join_batches(
         found = found.before(groups[-1].end)
     blocks = _blocks(found, groups)
     before = 0 if builder is None else builder.size
-    fits = all(len(block.data) <= room - before * (not number) for number, block in enumerate(blocks))
+    fits = all(block.size <= room - before * (not number) for number, block in enumerate(blocks))
     return blocks if fits else []
 
 
@@ -401,12 +407,11 @@ def _blocks(small: DenseBatches, groups: Sequence[_Group]) -> list[Block]:
     if int(raw.max()) >= farthest or int(raw.min()) < 0 or int(small.lengths.max()) > _LONGEST_BODY:
         return []
     index = np.arange(len(raw)) - np.repeat(firsts - np.array([group.index for group in groups]), sizes)
-    data, places = _write(small.array, raw, index << 1, small.bodies, small.lengths)
+    batches = _write(small.array, raw, index << 1, small.bodies, small.lengths, ends)
     offsets = small.offsets
     if len(raw) != len(counts):
         offsets = np.repeat(offsets - behind + counts, counts) + np.arange(len(raw))
     breaks = np.flatnonzero(offsets[1:] - offsets[:-1] != 1) + 1
-    view = memoryview(data)
     blocks = []
     for number, group in enumerate(groups):
         start, end = int(firsts[number]), int(ends[number])
@@ -414,7 +419,7 @@ def _blocks(small: DenseBatches, groups: Sequence[_Group]) -> list[Block]:
         last = group.end - 1
         blocks.append(
             Block(
-                data=view[int(places[start]) : int(places[end])],
+                batch=batches[number],
                 batches=group.end - group.first,
                 count=end - start,
                 base=int(bases[number]),
@@ -427,22 +432,41 @@ def _blocks(small: DenseBatches, groups: Sequence[_Group]) -> list[Block]:
     return blocks
 
 
-def _write(source: Bytes, timestamps: Longs, numbers: Longs, bodies: Longs, lengths: Longs) -> tuple[Any, Longs]:
-    """Records from their deltas, after zigzag, and bodies; returns the bytes, the begin of each record, and the end."""
+def _write(
+    source: Bytes, timestamps: Longs, numbers: Longs, bodies: Longs, lengths: Longs, ends: Longs
+) -> list[bytearray]:
+    """Batches without headers, each from the record after its predecessor up to its end in `ends`.
+
+    The records have deltas, after zigzag, and bodies. A record written into its final place needs no second copy.
+    """
     stamps, stamp_sizes = _varints(timestamps)
     deltas, delta_sizes = _varints(numbers)
     inside = 1 + stamp_sizes + delta_sizes + lengths
     heads, head_sizes = _varints(inside << 1)
     places = np.zeros(len(lengths) + 1, dtype=np.int64)
     np.cumsum(inside + head_sizes, out=places[1:])
-    data = np.empty(int(places[-1]) + _SLACK, dtype=np.uint8)
-    # Each piece is written with some bytes too many, which the next piece overwrites.
-    at = places[:-1]
-    windows(data, 8)[at] = (heads | stamps << 8 * (head_sizes + 1)).view("V8")
-    at = at + head_sizes + 1 + stamp_sizes
-    windows(data, 4)[at] = deltas.astype("<i4").view("V4")
-    _copy(source, bodies, data, at + delta_sizes, lengths)
-    return data, places
+    begins = (heads | stamps << 8 * (head_sizes + 1)).view("V8")
+    numbered = deltas.astype("<i4").view("V4")
+    behind_stamps = places[:-1] + head_sizes + 1 + stamp_sizes
+    behind_deltas = behind_stamps + delta_sizes
+    batches = []
+    first = 0
+    for end in ends.tolist():
+        records = slice(first, end)
+        skip = HEADER_SIZE - int(places[first])
+        past = skip + int(places[end])
+        batch = bytearray(past + _SLACK)
+        data = np.frombuffer(batch, dtype=np.uint8)
+        # Each piece is written with some bytes too many, which the next piece overwrites.
+        windows(data, 8)[places[records] + skip] = begins[records]
+        windows(data, 4)[behind_stamps[records] + skip] = numbered[records]
+        _copy(source, bodies[records], data, behind_deltas[records] + skip, lengths[records])
+        # Without its array the batch can lose the bytes too many.
+        del data
+        del batch[past:]
+        batches.append(batch)
+        first = end
+    return batches
 
 
 def _varints(raw: Longs) -> tuple[Longs, Longs]:

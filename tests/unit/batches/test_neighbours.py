@@ -17,6 +17,7 @@ from twinlog.batches.prepare import prepare
 from twinlog.errors import CorruptBatchError
 from twinlog.kafka.producer.appends import JOIN_RECORDS, CopyRules, PreparedFetch
 from twinlog.kafka.record.batch import Batch
+from twinlog.kafka.record.builder import BatchBuilder
 from twinlog.kafka.record.varint import encode_varint
 
 VALUE = b"v" * 1_000
@@ -52,6 +53,33 @@ def test_batches_of_many_records_stay_as_they_are(records: int) -> None:
     joined = records <= JOIN_RECORDS
     assert counts(prepare(log.fetch(), 7, RULES)) == ([4 * records] if joined else [records] * 4)
     assert counts(prepare(log.fetch(), 7, CopyRules())) == [records] * 4, "without a backlog"
+
+
+def test_joined_records_are_written_into_their_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second copy of a megabyte would cost as much as the first."""
+    written: list[bytearray] = []
+    add = BatchBuilder.add_records
+
+    def add_records(builder: BatchBuilder, batch: bytearray, *rest: Any) -> None:
+        written.append(batch)
+        add(builder, batch, *rest)
+
+    monkeypatch.setattr(BatchBuilder, "add_records", add_records)
+    log = log_of(80)
+    prepared = prepare(log.fetch(), 7, RULES)
+    assert [id(append.data) for append in prepared.appends] == [id(batch) for batch in written]
+    assert all_records(prepared) == log.visible()
+
+
+def test_a_batch_of_two_rows_has_the_records_of_both() -> None:
+    """Of two rows, each is written by itself."""
+    log = log_of(3)
+    log.batch([New(9_000, VALUE, b"key")] * 3, leader_epoch=4)
+    log.batch([New(9_001, VALUE, b"key")] * 60, leader_epoch=4)
+    log.batch([New(9_002, VALUE, b"key")] * 60, leader_epoch=4)
+    prepared = prepare(log.fetch(), 7, RULES)
+    assert counts(prepared) == [183]
+    assert all_records(prepared) == log.visible()
 
 
 def test_a_batch_that_is_alone_stays_as_it_is() -> None:

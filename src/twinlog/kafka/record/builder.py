@@ -62,6 +62,7 @@ class BatchBuilder:
         "runs",
         "size",
         "source_bytes",
+        "whole",
     )
 
     def __init__(self, codec: int) -> None:
@@ -75,6 +76,8 @@ class BatchBuilder:
         self.size = 0
         self.source_bytes = 0
         self.next_offset = -1
+        self.whole: bytearray | None = None
+        """The batch whose records are the first part."""
 
     def add(self, offset: int, timestamp: int, body: bytes) -> None:
         """Add a record: its source offset, its timestamp in ms, and its bytes from the key's length on."""
@@ -92,18 +95,21 @@ class BatchBuilder:
         self.size += len(part)
 
     def add_records(
-        self, data: memoryview, count: int, base: int, newest: int, runs: Iterable[tuple[int, int]]
+        self, batch: bytearray, count: int, base: int, newest: int, runs: Iterable[tuple[int, int]]
     ) -> None:
-        """Add `count` complete records.
+        """Add `count` complete records, which follow the free bytes of a header in `batch`.
 
-        The newest timestamp of these records is `newest` ms; the first record of the batch is from `base` ms. `runs`
-        are the (source offset, index) of the first record of each run.
+        Without other records and without a codec, `build` returns this very `batch`. The newest timestamp of these
+        records is `newest` ms; the first record of the batch is from `base` ms. `runs` are the (source offset, index)
+        of the first record of each run.
         """
         if not self.count:
             self.base_timestamp = self.max_timestamp = base
+            self.whole = batch
         self.max_timestamp = max(self.max_timestamp, newest)
         for offset, index in runs:
             self.begin_run(offset, index)
+        data = memoryview(batch)[HEADER_SIZE:]
         self.parts.append(data)
         self.count += count
         self.size += len(data)
@@ -123,6 +129,7 @@ class BatchBuilder:
         """Drop the records after a mark, which turned out to be corrupt; only `build` may follow."""
         pieces, count = mark
         del self.parts[pieces:]
+        self.whole = self.whole if pieces else None
         self.count = count
         self.runs = [run for run in self.runs if run[1] < count]
 
@@ -133,7 +140,9 @@ class BatchBuilder:
 
     def build(self, level: int | None = None) -> bytearray:
         """Return the batch before its stamp: base offset 0, leader epoch and producer fields -1, CRC 0."""
-        if self.codec == NONE:
+        if self.codec == NONE and self.whole is not None and len(self.parts) == 1:
+            batch = self.whole
+        elif self.codec == NONE:
             batch = bytearray().join([bytes(HEADER_SIZE), *self.parts])
         else:
             batch = bytearray(HEADER_SIZE)
