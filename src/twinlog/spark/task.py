@@ -29,6 +29,7 @@ class ProcessCopiers:
     def __init__(self, *, bridge: bool = False) -> None:
         self._bridge = bridge
         self._copiers: dict[tuple[str, int, int, bytes], CopierThread] = {}
+        self._frozen = False
 
     def join_lease(self, ticket: LeaseTicket, over: threading.Event, task: int = -1) -> CopierThread:
         """Have a copier join a lease, for Spark's `task`; a new copier if the old copier is missing or will end soon.
@@ -45,7 +46,10 @@ class ProcessCopiers:
             logging.getLogger("kafka").setLevel(logging.CRITICAL)
             copier = self._copiers[key] = CopierThread(ticket, bridge=self._bridge)
             gc.collect()
-            gc.freeze()
+            if not self._frozen:
+                # The collector need not look at modules. It never frees what is frozen, so later copiers are not.
+                self._frozen = True
+                gc.freeze()
         return copier
 
     def forget_ended(self) -> bool:

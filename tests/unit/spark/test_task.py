@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import astuple
@@ -73,6 +75,40 @@ def copiers(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Copier]]:
     Copier.made.clear()
     yield Copier.made
     module._copiers._copiers.clear()
+
+
+PROGRAM = """
+import gc, threading, weakref
+from types import SimpleNamespace
+from twinlog.spark import task
+
+class Copier:
+    def __init__(self, ticket, *, bridge):
+        self.ended = threading.Event()
+        # A copier and its parts know each other.
+        self.part = SimpleNamespace(copier=self)
+
+    def join_lease(self, ticket, over, task):
+        return not self.ended.is_set()
+
+task.CopierThread = Copier
+process = task.ProcessCopiers()
+ticket = SimpleNamespace(flow="f", address=SimpleNamespace(port=1), share=0)
+made = []
+for _ in range(5):
+    copier = process.join_lease(ticket, threading.Event())
+    copier.ended.set()
+    made.append(weakref.ref(copier))
+    del copier
+process.forget_ended()
+gc.collect()
+print(sum(one() is not None for one in made))
+"""
+
+
+def test_a_process_keeps_no_memory_of_ended_copiers_except_the_first() -> None:
+    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True, timeout=300)
+    assert int(done.stdout) == 1
 
 
 def tickets(*leases: tuple[str, int]) -> Any:
