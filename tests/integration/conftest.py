@@ -26,16 +26,18 @@ QUICK_TIMEOUTS = {"transaction.abort.timed.out.transaction.cleanup.interval.ms":
 
 
 LONGEST = (
-    *("translate_command", "take_over", "resume", "parity", "sql", "topics", "election", "old_brokers", "audit"),
-    *("connect_commands", "connect", "lost_on_target", "examples", "leases", "console", "held", "strimzi"),
-    *("dataframes_write", "run"),
-    *("resume_copier", "migration", "stale_topic_ids", "reload", "exactly_once", "strimzi_pod", "translation", "demo"),
-    *("resume_shapes", "verify", "gaps_truncated", "replay", "conformance", "browser", "connect_secrets", "engine"),
-    *("leases_slow_target", "connector_forms", "copy_memory", "dataframes", "distance", "metrics", "nearest_replica"),
-    *("encrypted", "rights", "harness_clusters", "spread", "large_flow", "switchover", "plan", "starts"),
-    *("topics_named_heartbeats", "checkpoints", "identical_run", "image", "heartbeats", "status"),
-    *("sql_evaluation", "fetch_pauses", "gaps_run", "topic_reader", "topologies", "connect_start", "positions"),
-    *("transforms", "sink_transactions", "smt_classes", "smt_mirror_maker", "formats", "submitted"),
+    *("translate_command", "take_over", "resume", "parity", "sql", "topics", "proof", "election", "audit"),
+    *("connect_commands", "writer_fence", "identical_transactions", "connect", "lost_on_target", "examples"),
+    *("leases", "console", "held", "identical", "proof_behind", "identical_log_start", "strimzi", "dataframes_write"),
+    *("run", "resume_copier", "migration", "stale_topic_ids", "reload", "exactly_once", "strimzi_pod", "translation"),
+    *("demo", "resume_shapes", "switchover_trouble", "verify", "gaps_truncated", "replay", "conformance", "browser"),
+    *("connect_secrets", "engine", "leases_slow_target", "connector_forms", "copy_memory", "dataframes", "distance"),
+    *("metrics", "nearest_replica", "encrypted", "rights", "harness_clusters", "spread", "large_flow", "switchover"),
+    *("plan", "starts", "topics_named_heartbeats", "checkpoints", "kafbat", "unreachable", "identical_brokers"),
+    *("leftover_file", "wire_contract", "fetches_ahead", "gaps", "exactly_once_leases", "renamed_topics"),
+    *("kafka_classes", "copy_throttled", "lost_unseen", "proof_run", "identical_run", "image", "heartbeats"),
+    *("status", "sql_evaluation", "fetch_pauses", "gaps_run", "topic_reader", "topologies", "connect_start"),
+    *("positions", "transforms", "sink_transactions", "smt_classes", "smt_mirror_maker", "formats", "submitted"),
 )
 """Files that take longest, those that take longer first, and such as wait between such as compute. They are begun in
 this order, so that no worker is left with one of them alone at the end. `make test` has pytest-xdist keep it, which
