@@ -31,7 +31,6 @@ LIMITS = {
 LARGE_FOLDERS = {
     "docs": 40,
     "src/twinlog": 27,
-    "tests/integration": 34,
     "tests/recorded": 28,
     "tests/unit": 30,
 }

@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from tests.integration.smt_tool import PACKAGE, SmtRecord
+from tests.integration.java.smt_tool import PACKAGE, SmtRecord
 
 JSON = "org.apache.kafka.connect.json.JsonConverter"
 TEXT = "org.apache.kafka.connect.storage.StringConverter"

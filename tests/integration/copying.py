@@ -15,7 +15,7 @@ from harness.cluster import KafkaCluster
 from harness.topics import create_topic, offsets, topic_config, topics
 from harness.wait import wait_for
 from tests.copier_reports import NotedReports
-from tests.integration.child_copier import ChildCopier
+from tests.integration.flows.child_copier import ChildCopier
 from tests.policies import with_policies
 from twinlog.copier.copier import Copier
 from twinlog.copier.partition.partition import PartitionCopy

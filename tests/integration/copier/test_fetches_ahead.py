@@ -15,8 +15,8 @@ from harness.produce import numbered, produce
 from harness.quotas import quota
 from harness.wait import wait_for
 from tests.fetches_ahead import count_fetches_ahead
+from tests.integration.clusters.racked import RackedCluster
 from tests.integration.copying import DEADLINE_S, CopyFlow
-from tests.integration.racked import RackedCluster
 from tests.integration.records import seen
 from twinlog.kafka.consumer.partition_reader import SourceReader
 

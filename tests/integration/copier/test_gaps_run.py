@@ -9,7 +9,7 @@ from harness.cluster import KafkaCluster
 from harness.consume import consume
 from harness.produce import numbered, produce
 from harness.topics import create_topic, delete_records, delete_topic
-from tests.integration.light_flow import copy_what_is_there
+from tests.integration.flows.light_flow import copy_what_is_there
 from tests.integration.mirror_process import MirrorProcess, flow_properties
 from twinlog.lease.progress import Report
 from twinlog.model.topic_names import progress_topic

@@ -19,7 +19,7 @@ from harness.cluster import KafkaCluster, side_by_side
 from harness.consume import consume
 from harness.topics import create_topic, offsets
 from harness.wait import wait_for
-from tests.integration.light_flow import LightFlow
+from tests.integration.flows.light_flow import LightFlow
 from tests.integration.mirror_process import MirrorProcess, flow_properties
 from twinlog.lease.progress import Report
 from twinlog.mirror.offsets.positions import Position, PositionRecord, decode_position

@@ -29,8 +29,8 @@ from harness.ports import claim_port, release_port
 from harness.produce import numbered, produce
 from harness.topics import create_topic, topics
 from harness.wait import wait_for
+from tests.integration.clusters.encrypted_site import Site, encrypted_site
 from tests.integration.deploy.strimzi_pods import CHECKPOINT, CONNECTORS, DEADLINE_S, SOURCE, STORAGE, Pods, desired
-from tests.integration.encrypted_site import Site, encrypted_site
 
 # Files, variables and Secrets of each release.
 

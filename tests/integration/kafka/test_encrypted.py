@@ -20,10 +20,10 @@ from harness.produce import numbered, produce
 from harness.topics import create_topic, offsets, topics
 from harness.wait import wait_for
 from tests.connected_admins import connected_admin
-from tests.integration.encrypted_site import HOST, KEY, REAUTH_MS, STORE, Lines, Site, encrypted_site
+from tests.integration.clusters.encrypted_site import HOST, KEY, REAUTH_MS, STORE, Lines, Site, encrypted_site
+from tests.integration.clusters.token_server import TokenServer, serving_tokens
 from tests.integration.mirror_process import flow_properties
 from tests.integration.running import RunTwinlog
-from tests.integration.token_server import TokenServer, serving_tokens
 from tests.integration.without_spark import FlowWithoutSpark
 from tests.unit.config.said import said
 from twinlog.config import load

@@ -31,7 +31,7 @@ from twinlog.mirror.records import Checkpoint, Heartbeat
 from twinlog.model.types import Alias, GroupId, TopicName, TopicPartition
 from twinlog.settings.flow import ClientSettings
 
-ASK = Path(__file__).parents[1] / "AskRemoteCluster.java"
+ASK = Path(__file__).parents[1] / "java" / "AskRemoteCluster.java"
 FORMATTERS = "org.apache.kafka.connect.mirror.formatters"
 COMPACTED = {"cleanup.policy": "compact"}
 PATIENCE_S = 60.0

@@ -22,7 +22,7 @@ from twinlog.kafka.record.compression import CODECS
 from twinlog.kafka.record.records import Record, decode_records
 from twinlog.kafka.record.stamp import stamp
 
-TOOL = Path(__file__).parents[1] / "BatchTool.java"
+TOOL = Path(__file__).parents[1] / "java" / "BatchTool.java"
 VALUES = [b"", b"short", b"text " * 4_000, bytes(place * place * 7 % 251 for place in range(70_000))]
 
 

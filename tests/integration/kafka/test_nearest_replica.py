@@ -13,8 +13,8 @@ from harness.consume import consume
 from harness.produce import numbered, produce
 from harness.topics import offsets
 from harness.wait import wait_for
+from tests.integration.clusters.racked import RackedCluster
 from tests.integration.copying import CopyFlow, RunningCopier
-from tests.integration.racked import RackedCluster
 from twinlog.kafka.consumer import nearest
 from twinlog.kafka.fetch_session import Fetched, FetchSession
 

@@ -39,7 +39,7 @@ NUL = "\0"
 """librdkafka commits it after the metadata."""
 
 CHECKPOINTS = f"{SOURCE}.checkpoints.internal"
-ASK = Path(__file__).parents[1] / "AskRemoteCluster.java"
+ASK = Path(__file__).parents[1] / "java" / "AskRemoteCluster.java"
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ import pytest
 from harness.cluster import KafkaCluster
 from harness.topics import add_partitions, create_topic, topic_config, topics
 from tests.integration.copying import flow_settings
-from tests.integration.mirroring import mirror_topics
+from tests.integration.flows.mirroring import mirror_topics
 from twinlog.model.topics import Refusal
 from twinlog.model.types import TopicName
 

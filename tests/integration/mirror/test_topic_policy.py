@@ -12,9 +12,9 @@ from harness.cluster import KafkaCluster
 from harness.jvm.plugin import plugin_jar
 from harness.topics import create_topic, topic_config, topics
 from tests.integration.copying import flow_settings
-from tests.integration.mirroring import mirror_topics
+from tests.integration.flows.mirroring import mirror_topics
 
-POLICY = Path(__file__).parents[1] / "PickyPolicy.java"
+POLICY = Path(__file__).parents[1] / "java" / "PickyPolicy.java"
 
 
 @pytest.fixture(scope="module")

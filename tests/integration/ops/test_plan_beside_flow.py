@@ -13,7 +13,7 @@ from harness.cluster import KafkaCluster
 from harness.produce import numbered, produce
 from harness.topics import create_topic
 from harness.wait import wait_for
-from tests.integration.arriving import end_of
+from tests.integration.flows.arriving import end_of
 from tests.integration.mirror_process import flow_properties
 from tests.integration.without_spark import FlowWithoutSpark
 from twinlog.cli.main import app

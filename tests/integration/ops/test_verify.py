@@ -15,7 +15,7 @@ import pytest
 from harness.cluster import KafkaCluster
 from harness.produce import NewRecord, numbered, produce
 from harness.topics import create_topic, delete_records, delete_topic
-from tests.integration.light_flow import LightFlow, copy_what_is_there
+from tests.integration.flows.light_flow import LightFlow, copy_what_is_there
 from tests.integration.mirror_process import flow_properties
 from twinlog.spark.session import SparkEngine
 

@@ -19,7 +19,7 @@ from harness.produce import numbered, produce
 from harness.spark.cluster import CHEAP_JVM, SparkCluster, spark_home
 from harness.topics import create_topic
 from harness.wait import wait_for
-from tests.integration.arriving import end_of
+from tests.integration.flows.arriving import end_of
 from tests.integration.mirror_process import MirrorProcess, flow_properties
 from tests.integration.running import RunTwinlog, wait_until_gone
 from twinlog import launcher

@@ -18,7 +18,7 @@ import pytest
 
 from harness.jvm.command import jvm_command
 from tests.drawn_smts import KINDS, drawn_config, drawn_records
-from tests.integration.smt_tool import Refused, SmtRecord, SmtTool
+from tests.integration.java.smt_tool import Refused, SmtRecord, SmtTool
 from twinlog.batches.arrow.arrays import schema
 from twinlog.config.keys.scope import ConnectorKeyNames
 from twinlog.config.keys.table import CONNECTOR
@@ -32,7 +32,7 @@ from twinlog.settings.transform import SmtChain, SmtConverter
 from twinlog.transforms.smt.chain import smt_transform
 from twinlog.transforms.smt.data import read
 
-TOOL = Path(__file__).parents[1] / "SmtTool.java"
+TOOL = Path(__file__).parents[1] / "java" / "SmtTool.java"
 CHAINS_OF_A_KIND = 6
 """That both take, and that let at least one record through; others are drawn beside them."""
 

@@ -23,8 +23,8 @@ from harness.produce import numbered, produce
 from harness.spark.cluster import SparkCluster
 from harness.topics import create_topic, offsets, topics
 from harness.wait import wait_for
-from tests.integration.arriving import LoadedFlow, require_true_copies, wait_until_copied
 from tests.integration.connect_worker import ConnectWorker, connector
+from tests.integration.flows.arriving import LoadedFlow, require_true_copies, wait_until_copied
 from tests.integration.mirror_process import MirrorProcess, flow_properties
 from tests.integration.running import RunTwinlog
 from twinlog.spark.session import SparkEngine

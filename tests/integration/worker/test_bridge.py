@@ -12,7 +12,7 @@ import pytest
 from harness.cluster import KafkaCluster
 from harness.ports import claim_port, release_port
 from harness.wait import wait_for
-from tests.integration.arriving import both_ways, require_true_copies, wait_until_copied
+from tests.integration.flows.arriving import both_ways, require_true_copies, wait_until_copied
 from tests.integration.mirror_process import flow_properties
 from tests.integration.running import RunTwinlog
 

@@ -9,7 +9,7 @@ import psutil
 
 from harness.cluster import KafkaCluster
 from harness.topics import create_topic
-from tests.integration.arriving import both_ways, require_true_copies, wait_until_copied
+from tests.integration.flows.arriving import both_ways, require_true_copies, wait_until_copied
 from tests.integration.mirror_process import MirrorProcess, flow_properties
 from tests.integration.running import RunTwinlog, wait_until_gone
 from tests.integration.worker.test_bridge import BRIDGED

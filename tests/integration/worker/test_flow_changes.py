@@ -10,8 +10,8 @@ from harness.groups import commit_offsets, group_offsets
 from harness.produce import numbered, produce
 from harness.topics import create_topic, offsets, set_topic_config, topic_config, topics
 from harness.wait import wait_for
-from tests.integration.arriving import end_of
 from tests.integration.copying import flow_settings
+from tests.integration.flows.arriving import end_of
 from tests.integration.without_spark import FlowWithoutSpark
 from twinlog.model.types import Alias
 from twinlog.settings.flow import FlowSettings

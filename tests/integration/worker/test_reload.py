@@ -19,9 +19,9 @@ from harness.cluster import KafkaCluster
 from harness.produce import numbered, produce
 from harness.topics import create_topic, delete_records, topics
 from harness.wait import slowness, wait_for
-from tests.integration.arriving import end_of
 from tests.integration.copier.test_exactly_once_run import copiers
-from tests.integration.light_flow import copy_what_is_there
+from tests.integration.flows.arriving import end_of
+from tests.integration.flows.light_flow import copy_what_is_there
 from tests.integration.mirror_process import MirrorProcess, flow_properties
 from tests.integration.running import RunTwinlog
 from twinlog.cli.main import app

@@ -16,7 +16,7 @@ from harness.consume import consume
 from harness.produce import NewRecord, numbered, produce
 from harness.topics import create_topic, offsets, topic_config, topics
 from harness.wait import wait_for
-from tests.integration.arriving import end_of
+from tests.integration.flows.arriving import end_of
 from tests.integration.mirror_process import MirrorProcess, flow_properties
 from tests.integration.records import lively, seen
 from tests.integration.running import RunTwinlog, sasl_properties, wait_until_gone

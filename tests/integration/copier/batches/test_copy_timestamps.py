@@ -11,7 +11,7 @@ from harness.produce import Codec, produce
 from harness.topics import create_topic, topic_config
 from harness.wait import wait_for
 from tests.integration.copying import CopyFlow, flow_settings
-from tests.integration.mirroring import mirror_topics
+from tests.integration.flows.mirroring import mirror_topics
 from tests.integration.records import lively
 from tests.integration.segments import SMALL_BATCH_BYTES, stored_batches
 

@@ -14,7 +14,7 @@ from harness.groups import commit_offsets
 from harness.produce import numbered, produce
 from harness.topics import create_topic, delete_records
 from harness.wait import wait_for
-from tests.integration.light_flow import copy_what_is_there
+from tests.integration.flows.light_flow import copy_what_is_there
 from tests.integration.ops.switchover.commands import PARTITIONS, Commands, enter_group, stands
 from tests.integration.ops.switchover.following import followed_groups
 from twinlog.mirror.groups import deleted_positions, unsafe_groups

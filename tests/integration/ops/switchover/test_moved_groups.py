@@ -15,7 +15,7 @@ from harness.produce import NewRecord, numbered, produce
 from harness.topics import create_topic, topics
 from harness.wait import wait_for
 from tests.integration.consuming import Member
-from tests.integration.light_flow import LightFlow
+from tests.integration.flows.light_flow import LightFlow
 from tests.integration.ops.switchover.commands import (
     PARTITIONS,
     Commands,

@@ -20,7 +20,7 @@ from harness.produce import NewRecord, numbered, produce
 from harness.topics import create_topic, topics
 from harness.wait import wait_for
 from tests.integration.consuming import Member
-from tests.integration.light_flow import LightFlow, copy_what_is_there
+from tests.integration.flows.light_flow import LightFlow, copy_what_is_there
 from tests.integration.ops.switchover.commands import (
     CHECKPOINTS,
     PARTITIONS,

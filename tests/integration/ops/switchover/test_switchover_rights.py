@@ -12,8 +12,8 @@ from harness.groups import commit_offsets
 from harness.produce import numbered, produce
 from harness.topics import create_topic, delete_topic, topics
 from tests.connected_admins import plain_login
+from tests.integration.flows.light_flow import LightFlow
 from tests.integration.kafka.test_rights import delete_acls
-from tests.integration.light_flow import LightFlow
 from tests.integration.ops.switchover.commands import (
     MIRROR,
     PARTITIONS,

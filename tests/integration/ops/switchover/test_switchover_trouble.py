@@ -13,7 +13,7 @@ from harness.cluster import KafkaCluster
 from harness.groups import commit_offsets
 from harness.produce import NewRecord, numbered, produce
 from harness.topics import create_topic, topics
-from tests.integration.light_flow import copy_what_is_there
+from tests.integration.flows.light_flow import copy_what_is_there
 from tests.integration.ops.switchover.commands import (
     CHECKPOINTS,
     MIRROR,

@@ -1,4 +1,4 @@
-"""A copier in a process of its own, to be killed: `python -m tests.integration.child_copier`, settings on its input."""
+"""A copier in a process of its own, to be killed: `python -m tests.integration.flows.child_copier`, reads settings."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from twinlog.kafka.net.loop import Loop
 from twinlog.lease.messages import Grant
 from twinlog.settings.flow import FlowSettings
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 class ChildCopier:
@@ -22,7 +22,7 @@ class ChildCopier:
 
     def __init__(self, settings: FlowSettings, grants: Sequence[Grant]) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.integration.child_copier"], cwd=ROOT, stdin=subprocess.PIPE
+            [sys.executable, "-m", "tests.integration.flows.child_copier"], cwd=ROOT, stdin=subprocess.PIPE
         )
         assert self._process.stdin is not None
         pickle.dump((settings, list(grants)), self._process.stdin)

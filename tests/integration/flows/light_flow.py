@@ -10,7 +10,7 @@ from typing import Self
 
 from harness.wait import wait_for
 from tests.integration.copying import RunningCopier
-from tests.integration.mirroring import mirror_topics
+from tests.integration.flows.mirroring import mirror_topics
 from twinlog.config import load
 from twinlog.errors import ClusterError
 from twinlog.kafka.admin.cluster import ClusterAdmin
