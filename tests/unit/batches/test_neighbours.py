@@ -49,7 +49,7 @@ def test_neighbours_become_batches_of_a_megabyte() -> None:
 
 @pytest.mark.parametrize("records", [JOIN_RECORDS, JOIN_RECORDS + 1])
 def test_batches_of_many_records_stay_as_they_are(records: int) -> None:
-    log = log_of(4, records)
+    log = log_of(4, records, bytes(400))
     joined = records <= JOIN_RECORDS
     assert counts(prepare(log.fetch(), 7, RULES)) == ([4 * records] if joined else [records] * 4)
     assert counts(prepare(log.fetch(), 7, CopyRules())) == [records] * 4, "without a backlog"

@@ -17,7 +17,7 @@ from twinlog.model.types import SourceOffset, TopicName
 from twinlog.settings.flow import MERGED_BYTES, FlowSettings, RecordPolicy
 
 LARGEST_MERGED_BYTES = 4 << 20
-JOIN_RECORDS = 64
+JOIN_RECORDS = 160
 _ANY_RECORDS = 1 << 30
 
 Road = Literal[
@@ -124,8 +124,8 @@ class CopyRules:
     def joining(self) -> CopyRules:
         """These rules while records wait: uncompressed neighbours of few records are joined.
 
-        A batch of its own and its part of a request cost the target's broker and this copier some 40 us, as much as 62
-        joined records of 1 KB.
+        A batch of its own and its part of a request cost this copier some 40 us, and the target's broker some 20 us. A
+        joined record costs this copier 0.3 us (500 B) to 0.5 us (1 KB).
         """
         if not self.merge_batch_bytes or not self.merge_below:
             return self
