@@ -7,7 +7,7 @@ names of options that it had in earlier versions, and prints its help by `consol
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial, wraps
@@ -163,6 +163,27 @@ class TwinlogGroup(typer.core.TyperGroup):
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         formatter.write(help_text(self, ctx))
+
+
+class DefaultCommandGroup(TwinlogGroup):
+    """A command with subcommands; any other command line is for `default_command`."""
+
+    default_command = ""
+
+    def names_subcommand(self, args: Sequence[str]) -> bool:
+        """Whether the first of the words is the name of a subcommand."""
+        return args[0] in self.commands
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args and not self.names_subcommand(args):
+            args = [self.default_command, *args]
+        return super().resolve_command(ctx, args)
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        # A first option belongs to the default command; the group itself has only the help.
+        if args and args[0].startswith("-") and args[0] not in ctx.help_option_names:
+            args = [self.default_command, *args]
+        return super().parse_args(ctx, args)
 
 
 class CommandApp(typer.Typer):

@@ -14,7 +14,7 @@ from twinlog.config.file_kind import FileKind, kind_of
 from twinlog.config.properties import PropertyEntry, parse_properties, read_properties
 from twinlog.config.text.entries import parse_file
 from twinlog.console import signals
-from twinlog.console.command_class import CommandApp, TwinlogGroup
+from twinlog.console.command_class import CommandApp, DefaultCommandGroup
 from twinlog.console.command_log import (
     ends_if_wrong,
     log_checks,
@@ -54,21 +54,10 @@ from twinlog.settings.flow import FlowSettings
 FILE_NAME, RESOURCE_NAME = "canary.properties", "canary.yaml"
 
 
-class _OrWrite(TwinlogGroup):
+class _OrWrite(DefaultCommandGroup):
     """`twinlog canary FILE` writes the file of a canary."""
 
     default_command = "write"
-
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        if args and args[0] not in self.commands:
-            args = [self.default_command, *args]
-        return super().resolve_command(ctx, args)
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        # An option before FILE belongs to `write`; the group itself has only the help.
-        if args and args[0].startswith("-") and args[0] not in ctx.help_option_names:
-            args = [self.default_command, *args]
-        return super().parse_args(ctx, args)
 
 
 app = CommandApp(cls=_OrWrite, no_args_is_help=True)

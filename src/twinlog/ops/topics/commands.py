@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from twinlog.console.command_class import CommandApp, TwinlogGroup
+from twinlog.console.command_class import CommandApp, DefaultCommandGroup
 from twinlog.console.command_log import ends_if_wrong, log_warnings, waits_reported
 from twinlog.console.data_format import DataFormat, print_result
 from twinlog.console.exit_codes import UNREACHABLE, WRONG, end_with
@@ -81,23 +81,15 @@ Since = Annotated[str | None, typer.Option("--since", metavar="TIME", help=_MOME
 Until = Annotated[str | None, typer.Option("--until", metavar="TIME", help=_MOMENT, show_default=False)]
 
 
-class _OrList(TwinlogGroup):
+class _OrList(DefaultCommandGroup):
     """`twinlog topics FILE` lists."""
 
     default_command = "list"
 
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        # A word beside FILE is a command, be it misspelled.
+    def names_subcommand(self, args: Sequence[str]) -> bool:
+        """Also a misspelled subcommand in front of FILE."""
         misspelled = len(args) > 1 and args[0].replace("-", "").isalpha() and not Path(args[0]).exists()
-        if args and args[0] not in self.commands and not args[0].startswith("-") and not misspelled:
-            args = [self.default_command, *args]
-        return super().resolve_command(ctx, args)
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        # Without FILE the first word is --url; the group itself has only the help.
-        if args and args[0].startswith("-") and args[0] not in ctx.help_option_names:
-            args = [self.default_command, *args]
-        return super().parse_args(ctx, args)
+        return super().names_subcommand(args) or args[0].startswith("-") or misspelled
 
 
 app = CommandApp(cls=_OrList, no_args_is_help=True)
