@@ -34,8 +34,8 @@ BARE = str(Path(sys.base_prefix) / "bin" / f"python{sys.version_info.major}.{sys
 
 
 IN_TASKS = (
-    *("arrow", "batches", "copier", "kafka", "lease", "mirror.offsets", "settings", "transforms"),
-    *("dataframes.range_reader", "dataframes.writer", "ops.replay.task"),
+    *("batches", "copier", "kafka", "lease", "mirror.offsets", "settings", "transforms"),
+    *("spark.dataframes.range_reader", "spark.dataframes.writer", "ops.replay.task"),
     *("ops.verify.recheck", "ops.verify.task"),
 )
 IMPORT = f"""
