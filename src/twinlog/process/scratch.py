@@ -40,6 +40,11 @@ class Scratch:
             if lock is not None:
                 os.close(lock)
 
+    @property
+    def lock(self) -> int:
+        """The open file with the lock: a program that inherits the file keeps the directory while the program lives."""
+        return self._lock
+
     def remove(self) -> None:
         """Remove it with all that is in it; may be repeated."""
         _made.discard(self)

@@ -120,7 +120,9 @@ class SparkEngine(OfSession):
         os.environ.update(chosen)
         conf = self._settings(scratch)
         blocks = {"SPARK_LOCAL_DIRS": ",".join(str(own.path) for own in self._blocks)} if self._blocks else {}
-        self._jvm.start(conf, scratch, blocks)
+        # A JVM that starts while this process is killed never ends if its directory is removed before.
+        locks = [own.lock for own in (self._scratch, *self._blocks)]
+        self._jvm.start(conf, scratch, blocks, locks)
         self._session = self._jvm.session(conf)
 
     def _settings(self, scratch: Path) -> SparkConf:

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from harness.wait import wait_for
 from twinlog.process.scratch import PREFIX, Scratch, sweep
 
 OWNER = """
@@ -47,6 +48,30 @@ def own(tmp_path: Path) -> Iterator[Own]:
         process.wait()
         assert process.stdout is not None
         process.stdout.close()
+
+
+PARENT = """
+import subprocess, sys, time
+from pathlib import Path
+from twinlog.process.scratch import Scratch
+own = Scratch(Path(sys.argv[1]))
+program = subprocess.Popen(["sleep", "600"], stdout=subprocess.DEVNULL, pass_fds=[own.lock])
+print(own.path, program.pid, flush=True)
+time.sleep(600)
+"""
+
+
+def test_a_directory_stays_until_the_last_program_with_its_lock_has_ended(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", PARENT, str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        path, program = parent.stdout.readline().split()
+        parent.kill()
+    try:
+        assert sweep([tmp_path]) == []
+    finally:
+        os.kill(int(program), signal.SIGKILL)
+    wait_for(lambda: sweep([tmp_path]) == [Path(path)], 60, "the directory is removed")
 
 
 def test_what_a_killed_process_left_goes_and_what_a_living_one_has_stays(tmp_path: Path, own: Own) -> None:

@@ -18,7 +18,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
@@ -119,11 +119,13 @@ class Jvm:
         """The later log lines of the JVM are about its end."""
         self._ends = True
 
-    def start(self, conf: SparkConf, folder: Path, variables: Mapping[str, str] | None = None) -> None:
+    def start(
+        self, conf: SparkConf, folder: Path, variables: Mapping[str, str] | None = None, locks: Collection[int] = ()
+    ) -> None:
         """Start the JVM and make it pyspark's JVM.
 
         The JVM writes its address into `folder`, and has `variables` in addition to the environment of this process.
-        Raises EngineError, EngineLostError.
+        The JVM keeps the open files `locks` until its end. Raises EngineError, EngineLostError.
         """
         # A call that a lost JVM leaves unanswered raises at `asked`, which reports it. py4j logs to the root logger,
         # too.
@@ -143,13 +145,19 @@ class Jvm:
             "SPARK_HOME": str(home),
         }
         environment = {**_FRUGAL, "SPARK_LAUNCHER_OPTS": _LAUNCHER_OPTIONS, **os.environ, **(variables or {}), **own}
+
+        def launch() -> bool:
+            return self._launch(command, environment, address_file, locks)
+
         # Spark's shells print the same text for a missing Java and for a shell that was killed before Java replaced it.
-        if not (self._launch(command, environment, address_file) or self._launch(command, environment, address_file)):
+        if not (launch() or launch()):
             raise self._has_ended(starting=True)
         with self.asked():
             self._connect(address_file.read_bytes())
 
-    def _launch(self, command: list[str], environment: dict[str, str], address_file: Path) -> bool:
+    def _launch(
+        self, command: list[str], environment: dict[str, str], address_file: Path, locks: Collection[int]
+    ) -> bool:
         """Run the JVM until it listens; False if it ended before, for an unknown reason.
 
         Raises EngineError with the setting that prevents the start, EngineLostError.
@@ -159,7 +167,12 @@ class Jvm:
                 raise EngineLostError("Spark is to end before it has started")
             # The JVM ends when its standard input ends.
             process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env=environment,
+                pass_fds=locks,
             )
             self._process = process
         self._output.clear()

@@ -21,6 +21,7 @@ from pyspark.errors import PySparkRuntimeError
 
 from harness.wait import wait_for
 from twinlog.errors import ConfigError, EngineError, EngineLostError
+from twinlog.process.scratch import Scratch
 from twinlog.spark.jvm import process as jvm_module
 from twinlog.spark.jvm.process import Jvm, JvmErrorOutput
 
@@ -151,6 +152,17 @@ def test_the_many_threads_of_the_jvm_share_few_heaps_of_the_c_library(
     with pytest.raises(EngineLostError):
         jvm.start(SparkConf(), tmp_path)
     assert (tmp_path / "heaps").read_text().strip() == heaps
+    jvm.end(DEADLINE_S)
+
+
+def test_the_jvm_has_the_locks_of_its_directories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spark_that(f'readlink /proc/self/fd/* > "{tmp_path}/files"\nkill -9 $$\n', tmp_path, monkeypatch)
+    jvm = Jvm()
+    scratch = Scratch(tmp_path)
+    folder = scratch.path
+    with scratch, pytest.raises(EngineLostError):
+        jvm.start(SparkConf(), folder, locks=[scratch.lock])
+    assert str(folder) in (tmp_path / "files").read_text().split()
     jvm.end(DEADLINE_S)
 
 
