@@ -163,7 +163,7 @@ class SqlJvm:
             self._folder = Scratch()
             # The file is open as long as the JVM runs.
             self._log = tempfile.TemporaryFile()  # noqa: SIM115
-            self._launch(self._folder.path)
+            self._launch(self._folder)
             with self.within(CONNECT_S):
                 self._connect(self._folder.path / "gateway")
         except (Py4JError, TypeError, *NO_ROOM) as error:
@@ -175,7 +175,8 @@ class SqlJvm:
             self.close()
             raise
 
-    def _launch(self, folder: Path) -> None:
+    def _launch(self, scratch: Scratch) -> None:
+        folder = scratch.path
         # The archive of classes is from Spark's own JVM, and fits only a JVM with the same start.
         command = [find_java(), *_OPTIONS, *self._more_options, *use_arguments(), f"-Djava.io.tmpdir={folder}"]
         command += ["-cp", class_path(find_jars()), _PROGRAM]
@@ -192,6 +193,8 @@ class SqlJvm:
                 _ADDRESS_FILE_VARIABLE: str(folder / "gateway"),
             },
             start_new_session=True,
+            # A JVM that starts while this process is killed never ends if the folder is removed before.
+            pass_fds=[scratch.lock],
         )
         threading.Thread(target=self._watch, name="watches SQL's JVM", daemon=True).start()
         deadline = time.monotonic() + START_S
