@@ -8,14 +8,10 @@ from typing import NamedTuple
 from twinlog.batches.arrow.bodies import Bodies, fill_batches, first_changed, runs_from
 from twinlog.copier.proof.link import decode_all, visible_batches, within_spans
 from twinlog.copier.proof.notes import Note
-from twinlog.errors import ClusterError, CorruptBatchError
+from twinlog.errors import CorruptBatchError
 from twinlog.kafka.consumer.leader_fetch import LeaderFetch
-from twinlog.kafka.protocol.error_codes import Code, explain
 from twinlog.kafka.record.batch import Batch, check_crc, scan
 from twinlog.model.types import SourceOffset, TargetOffset, TopicPartition
-
-QUOTA_S = 0.1
-"""The pause before a broker over its quota is asked again."""
 
 _ANY_OFFSET = -(1 << 62), 1 << 62
 """The offsets of a damaged batch may be in any order."""
@@ -58,15 +54,9 @@ async def _answers(
 ) -> AsyncIterator[_Answer]:
     at = start
     while at < end:
-        answer = await fetch.fetch_answer(partition, at, None)
-        if answer is None:
-            await fetch.client.loop.sleep(QUOTA_S)
-            continue
-        if answer.error == Code.OFFSET_OUT_OF_RANGE:
-            return
+        answer = await fetch.fetch_allowed(partition, at)
         if answer.error:
-            fetch.stale = True
-            raise ClusterError(f"cluster {fetch.client.alias}: reading {partition}: {explain(answer.error)}")
+            return
         before = at
         for batch in scan(answer.records):
             at = max(at, batch.last_offset + 1)

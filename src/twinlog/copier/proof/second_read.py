@@ -15,7 +15,7 @@ from twinlog.errors import ClusterError, CorruptBatchError
 from twinlog.kafka.admin.topics import describe_configs
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.consumer.leader_fetch import LeaderFetch
-from twinlog.kafka.protocol.error_codes import Code, explain, refused
+from twinlog.kafka.protocol.error_codes import refused
 from twinlog.kafka.protocol.offsets import EARLIEST, LATEST
 from twinlog.kafka.record.batch import scan
 from twinlog.model.topics import is_compacted
@@ -25,9 +25,6 @@ from twinlog.settings.flow import ConsumerSettings
 if TYPE_CHECKING:
     from twinlog.batches.arrow.bodies import Bodies
     from twinlog.copier.proof.difference import FirstDifference
-
-AGAIN_S = 0.5
-"""The pause before a broker over its quota is asked again."""
 
 
 class SecondRead:
@@ -93,14 +90,9 @@ class SecondRead:
         found: list[RemoteBatch] = []
         at, bounds = start, ReadableLog(start, end, end)
         while at < end:
-            answer = await fetch.fetch_answer(remote, at, None)
-            if answer is None:
-                await self.target.loop.sleep(AGAIN_S)
-                continue
-            if answer.error == Code.OFFSET_OUT_OF_RANGE:
-                return found, ReadableLog(await self._find_offset(remote, EARLIEST), at, at)
+            answer = await fetch.fetch_allowed(remote, at)
             if answer.error:
-                raise ClusterError(f"cluster {self.target.alias}: reading {remote}: {explain(answer.error)}")
+                return found, ReadableLog(await self._find_offset(remote, EARLIEST), at, at)
             bounds = readable_log(answer)
             part = read_stored(answer.records, answer.aborted, at, self.target.loop.clock.monotonic())
             found += [one for one in part.batches if one.base < end]
@@ -116,11 +108,8 @@ class SecondRead:
         fetch = LeaderFetch(self.target, self._remote_reading, read_committed=False)
         at = start
         while at < end:
-            answer = await fetch.fetch_answer(remote, at, None)
-            if answer is None:
-                await self.target.loop.sleep(AGAIN_S)
-                continue
-            if answer.error == Code.OFFSET_OUT_OF_RANGE:
+            answer = await fetch.fetch_allowed(remote, at)
+            if answer.error:
                 log_start = await self._find_offset(remote, EARLIEST)
                 if log_start <= at:
                     # A new leader has a shorter log.
@@ -128,8 +117,8 @@ class SecondRead:
                 at = log_start
                 continue
             batches = scan(answer.records)
-            if answer.error or not batches:
-                raise ClusterError(f"cluster {self.target.alias}: reading {remote}: {explain(answer.error)}")
+            if not batches:
+                raise ClusterError(f"cluster {self.target.alias}: {remote} has no records at offset {at} yet")
             ended.update(batch.producer_id for batch in batches if batch.is_control)
             at = TargetOffset(batches[-1].last_offset + 1)
         return ended

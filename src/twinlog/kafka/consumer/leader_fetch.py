@@ -25,6 +25,8 @@ from twinlog.settings.flow import ConsumerSettings
 log = logging.getLogger(__name__)
 
 WAIT_MS = 500
+QUOTA_S = 0.5
+"""The pause before a broker over its quota is asked again."""
 EMPTY_PAUSE_S = 0.02
 """The pause after an empty answer; as a rule the broker has waited before it."""
 GONE_S = 10.0
@@ -119,6 +121,20 @@ class LeaderFetch:
         at = FetchPosition(position, self._partition_bytes, topic_id=known_id)
         answers = await session.fetch({partition: at}, max_wait_ms=WAIT_MS, min_bytes=1, max_bytes=self._max_bytes)
         return answers[0].answer if answers else None
+
+    async def fetch_allowed(self, partition: TopicPartition, position: int) -> PartitionResponse:
+        """The answer of the leader from `position` on, as soon as its quota admits an answer.
+
+        The only error code of an answer is OFFSET_OUT_OF_RANGE. Raises the errors of `fetch_answer`, and ClusterError
+        for each other code.
+        """
+        while (answer := await self.fetch_answer(partition, position, None)) is None:
+            await self.client.loop.sleep(QUOTA_S)
+        if answer.error not in (Code.NONE, Code.OFFSET_OUT_OF_RANGE):
+            self.stale = True
+            reason = error_codes.explain(answer.error)
+            raise ClusterError(f"cluster {self.client.alias}: reading {partition}: {reason}")
+        return answer
 
 
 def is_gone(topic: TopicMetadata | None, topic_id: uuid.UUID | None) -> bool:
