@@ -244,7 +244,8 @@ def test_workers_share_connectors_and_take_over(
     while stopping.is_alive() or count < 4:
         name = f"c{count % 4}"
         config = connector("Heartbeat", source, target, flows[name], emit_heartbeats_interval_seconds=str(count + 1))
-        assert second.put(name, config)[0] == 200
+        status, answer = second.put(name, config)
+        assert (status, answer) == (200, answer)
         count += 1
     stopping.join()
     alone = {second.url.removeprefix("http://")}

@@ -47,6 +47,13 @@ _DIGESTS: Mapping[str, str] = {
 _LOG = logging.getLogger(__name__)
 _HEADERS = ("authorization", "x-connect-authorization", "x-connect-request-signature-algorithm")
 _LARGEST = 64 * 1024 * 1024
+_FAILED = "IO Error trying to forward REST request"
+_CLOSED = (ConnectionError, ssl.SSLEOFError)
+"""The errors of a connection that the other worker has closed."""
+
+_REPEATABLE = ("GET", "PUT")
+"""The methods of requests that have the same effect once and twice."""
+
 _NOBODY_KNOWN = (
     "Cannot complete request momentarily due to no known leader URL, likely because a rebalance was underway."
 )
@@ -131,22 +138,22 @@ class Forwarder:
             connection = self._connection(worker)
             try:
                 self._connect(connection, worker)
-                connection.request(method, target, body or None, headers)
+                _request(connection, worker, method, target, headers, body)
                 answer = connection.getresponse()
                 content = answer.read(_LARGEST)
+                if answer.length:
+                    raise http.client.IncompleteRead(content, answer.length)
                 if answer.status == HTTPStatus.SERVICE_UNAVAILABLE and answer.getheader("Retry-After"):
-                    text = f"IO Error trying to forward REST request: {worker.netloc} is stopping"
+                    text = f"{_FAILED}: {worker.netloc} is stopping"
                     raise UndeliveredError(text, message_id="TW-REST-05")
             finally:
                 connection.close()
         except (OSError, http.client.HTTPException, ValueError) as failure:
-            reason = str(failure) or type(failure).__name__
-            text = f"IO Error trying to forward REST request: {worker.netloc}: {reason}"
-            if method == "PUT" and isinstance(failure, ConnectionResetError):
-                # The other worker may have fulfilled the request; a PUT can safely be repeated.
-                raise UndeliveredError(text, message_id="TW-REST-05") from None
-            _LOG.warning("TW-REST-05: cannot pass %s %s on to %s: %s", method, target, worker.netloc, reason)
-            raise RequestError(500, text, message_id="TW-REST-05") from None
+            if method in _REPEATABLE and isinstance(failure, (*_CLOSED, http.client.IncompleteRead)):
+                # The other worker may have fulfilled the request, and ended before its answer.
+                raise UndeliveredError(_failed(worker, failure), message_id="TW-REST-05") from None
+            _LOG.warning("TW-REST-05: cannot pass %s %s on to %s: %s", method, target, worker.netloc, _reason(failure))
+            raise RequestError(500, _failed(worker, failure), message_id="TW-REST-05") from None
         return _response(answer.status, content)
 
     def _connect(self, connection: http.client.HTTPConnection, worker: SplitResult) -> None:
@@ -156,9 +163,7 @@ class Forwarder:
             # The certificates are the same at the next try.
             raise
         except OSError as failure:
-            reason = str(failure) or type(failure).__name__
-            message = f"IO Error trying to forward REST request: {worker.netloc}: {reason}"
-            raise UndeliveredError(message) from None
+            raise UndeliveredError(_failed(worker, failure), message_id="TW-REST-05") from None
         connection.sock.settimeout(self.timeout_s)
 
     def _connection(self, worker: SplitResult) -> http.client.HTTPConnection:
@@ -167,6 +172,29 @@ class Forwarder:
             context = self.tls or ssl.create_default_context()
             return http.client.HTTPSConnection(host, port, timeout=self.connect_s, context=context)
         return http.client.HTTPConnection(host, port, timeout=self.connect_s)
+
+
+def _request(
+    connection: http.client.HTTPConnection,
+    worker: SplitResult,
+    method: str,
+    target: str,
+    headers: dict[str, str],
+    body: bytes,
+) -> None:
+    try:
+        connection.request(method, target, body or None, headers)
+    except _CLOSED as failure:
+        # A part of the request is missing at the other worker, so that the worker cannot have fulfilled it.
+        raise UndeliveredError(_failed(worker, failure), message_id="TW-REST-05") from None
+
+
+def _failed(worker: SplitResult, failure: Exception) -> str:
+    return f"{_FAILED}: {worker.netloc}: {_reason(failure)}"
+
+
+def _reason(failure: Exception) -> str:
+    return str(failure) or type(failure).__name__
 
 
 def _response(status: int, content: bytes) -> Response:

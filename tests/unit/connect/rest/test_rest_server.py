@@ -311,6 +311,56 @@ def test_a_silent_worker_is_looked_up_again_soon() -> None:
 
 
 @pytest.mark.parametrize(
+    ("begun", "method", "path"),
+    [
+        (b"", "PUT", "/connectors/c/config"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{", "PUT", "/connectors/c/config"),
+        (b"", "GET", "/connectors/c/offsets"),
+    ],
+)
+def test_a_worker_that_ends_before_its_answer_is_asked_again(begun: bytes, method: str, path: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer() -> None:
+            for sent in (begun, b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"):
+                connection, _ = server.accept()
+                with connection:
+                    connection.recv(65536)
+                    connection.sendall(sent)
+
+        other = threading.Thread(target=answer, daemon=True)
+        other.start()
+        herder = not_here(f"http://127.0.0.1:{server.getsockname()[1]}")
+        with serving(herder=herder) as client:
+            assert client.ask(method, path, {"a": "b"} if method == "PUT" else None).status == 200
+        other.join(DEADLINE_S)
+    assert len(herder.calls) == 2
+
+
+@pytest.mark.parametrize(("method", "path"), [("PUT", "/connectors/d/config"), ("POST", "/connectors")])
+@pytest.mark.parametrize("failure", [BrokenPipeError(), ConnectionResetError(), ssl.SSLEOFError()])
+def test_a_request_that_arrived_in_part_is_sent_again(
+    leader: Client, failure: OSError, method: str, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other worker closes the connection between the headers and the body."""
+    send = http.client.HTTPConnection.send
+    failures = [failure]
+
+    def closed(connection: http.client.HTTPConnection, data: Any) -> None:
+        send(connection, data)
+        if failures and connection.port == urlsplit(leader.url).port:
+            raise failures.pop()
+
+    monkeypatch.setattr(http.client.HTTPConnection, "send", closed)
+    herder = not_here(leader.url)
+    with serving(herder=herder) as follower:
+        body = {"a": "b"} if method == "PUT" else {"name": "d", "config": {"a": "b"}}
+        assert follower.ask(method, path, body, LOGIN).status == 201
+    assert failures == []
+    assert len(herder.calls) == 2
+
+
+@pytest.mark.parametrize(
     ("sent", "status"),
     [
         (b"HTTP/1.1 302 Found\r\nLocation: /x\r\nContent-Length: 0\r\n\r\n", 500),
