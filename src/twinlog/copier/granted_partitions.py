@@ -133,6 +133,9 @@ class PartitionStarter:
     async def _begin_some(self, grants: Sequence[Grant], *, refreshed: bool) -> bool:
         """Begin with the grants that are resolved now; returns whether there were any."""
         resolved = await self._find(grants, refreshed=refreshed)
+        for source, opened in resolved.opened.items():
+            if (waiting := self.waiting.get(source)) is not None:
+                waiting.note_opened(opened)
         for source, error in resolved.errors.items():
             if isinstance(error, ClusterError | EngineLostError) and not isinstance(error, RefusedError):
                 self._hold_back(source, error)
@@ -150,7 +153,6 @@ class PartitionStarter:
         for grant in self._still(found):
             life = self.remove_waiting(grant.source)
             assert life is not None
-            life.note_opened(resolved.opened.get(grant.source, {}))
             begun[life] = stored[grant.source]
         self._begun(begun)
         return bool(begun)

@@ -49,7 +49,7 @@ class PartitionLife:
     """The phase of a granted partition, and the final `error` of the partition, if it has failed.
 
     `difference` was found before the partition begins, and reported; None without a difference. `opened` has the first
-    offset of each foreign transaction that was open on the target then, by producer id.
+    offset of each transaction that was open on the target then, by producer id.
     """
 
     __slots__ = ("difference", "error", "grant", "opened", "phase")
@@ -84,8 +84,8 @@ class PartitionLife:
         self.difference = error
 
     def note_opened(self, opened: Mapping[int, TargetOffset]) -> None:
-        """Note the foreign transactions that are open on the target before the partition begins."""
-        self.opened = opened
+        """Note transactions that are open on the target before the partition begins; an earlier note counts, too."""
+        self.opened = {**opened, **self.opened}
 
     def enter_phase(self, phase: PartitionPhase) -> None:
         """Change to the next phase; the present phase may be repeated. Raises AssertionError for any other change."""

@@ -78,15 +78,6 @@ class ReadableLog(NamedTuple):
     end: TargetOffset
 
 
-def readable_log(answer: PartitionResponse) -> ReadableLog:
-    """The bounds of a remote log by an answer to a fetch."""
-    return ReadableLog(
-        TargetOffset(max(0, answer.log_start)),
-        TargetOffset(answer.last_stable_offset),
-        TargetOffset(answer.high_watermark),
-    )
-
-
 class LogPart(NamedTuple):
     """The visible batches of an answer, and the offset to read next; `unreadable` at an impossible header."""
 
@@ -180,7 +171,7 @@ class ProofCursor:
         self.suspended = False
         self.ended = False
         self.looked_back = False
-        """Whether an answer has told of open transactions before the begin of the proof."""
+        """Whether the prover looks for committed records before the begin of the proof, if any may come."""
         self.at_end = False
         """Whether the last answer ended at the end of the readable log: only then a batch may be missing."""
         self.rewritten = False

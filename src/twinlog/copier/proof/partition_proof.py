@@ -101,7 +101,7 @@ class PartitionProof:
         self._end = position.next_target
         self.transactional = transactional
         self.opened = opened or {}
-        """The first offset of each foreign transaction that was open before the position, by producer id."""
+        """The first offset of each transaction that was open before the position, by producer id."""
         self._gapless = not markers
         self._uncommitted: list[Note] = []
         self._taken: Note | None = None
@@ -311,7 +311,7 @@ class ProofNotes:
         """Begin with the notes of a partition that is copied from `position` on.
 
         `difference` is a record of another program, which was found before that position. `opened` has the first offset
-        of each foreign transaction that was open before it, by producer id.
+        of each transaction that was open before it, by producer id.
         """
         found = PartitionProof(
             *(self, remote, position),

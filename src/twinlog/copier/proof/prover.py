@@ -19,10 +19,9 @@ from twinlog.copier.proof.comparing import (
     Suspicion,
     is_rewritten,
     matches,
-    readable_log,
 )
 from twinlog.copier.proof.notes import Note
-from twinlog.copier.proof.open_before import OpenBefore, find_open_before
+from twinlog.copier.proof.open_before import OpenBefore
 from twinlog.copier.proof.partition_proof import PartitionProof
 from twinlog.copier.proof.second_read import SecondRead
 from twinlog.errors import ClusterError, RefusedError, TwinlogError
@@ -195,8 +194,9 @@ class Prover:
             self._troubles.pop(cursor.remote, None)
             if not cursor.looked_back:
                 cursor.looked_back = True
-                for before in find_open_before(cursor, readable_log(answer), self._own_ids):
-                    self._loop.start(self._look_back, cursor, before)
+                if cursor.proof.opened:
+                    own_ids = self._own_ids if cursor.proof.transactional else None
+                    self._loop.start(self._look_back, cursor, OpenBefore(cursor, own_ids))
             self._compare(cursor)
 
     def _compare(self, cursor: ProofCursor) -> None:

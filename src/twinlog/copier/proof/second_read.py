@@ -9,15 +9,14 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Literal
 
-from twinlog.copier.proof.comparing import ReadableLog, RemoteBatch, read_stored, readable_log
+from twinlog.copier.proof.comparing import ReadableLog, RemoteBatch, read_stored
 from twinlog.copier.proof.notes import Note
 from twinlog.errors import ClusterError, CorruptBatchError
 from twinlog.kafka.admin.topics import describe_configs
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.consumer.leader_fetch import LeaderFetch
 from twinlog.kafka.protocol.error_codes import refused
-from twinlog.kafka.protocol.offsets import EARLIEST, LATEST
-from twinlog.kafka.record.batch import scan
+from twinlog.kafka.protocol.offsets import EARLIEST
 from twinlog.model.topics import is_compacted
 from twinlog.model.types import TargetOffset, TopicPartition
 from twinlog.settings.flow import ConsumerSettings
@@ -92,43 +91,21 @@ class SecondRead:
         while at < end:
             answer = await fetch.fetch_allowed(remote, at)
             if answer.error:
-                return found, ReadableLog(await self._find_offset(remote, EARLIEST), at, at)
-            bounds = readable_log(answer)
+                starts = await self.target.list_offsets([remote], EARLIEST)
+                if remote not in starts:
+                    raise ClusterError(f"cluster {self.target.alias}: {remote} reports no offsets")
+                return found, ReadableLog(TargetOffset(starts[remote]), at, at)
+            bounds = ReadableLog(
+                TargetOffset(max(0, answer.log_start)),
+                TargetOffset(answer.last_stable_offset),
+                TargetOffset(answer.high_watermark),
+            )
             part = read_stored(answer.records, answer.aborted, at, self.target.loop.clock.monotonic())
             found += [one for one in part.batches if one.base < end]
             if part.unreadable or part.position == at:
                 break
             at = part.position
         return found, bounds
-
-    async def find_ended_transactions(self, remote: TopicPartition, start: TargetOffset) -> set[int]:
-        """The producers whose transactions end between `start` and the present end of the log. Raises ClusterError."""
-        end = await self._find_offset(remote, LATEST)
-        ended: set[int] = set()
-        fetch = LeaderFetch(self.target, self._remote_reading, read_committed=False)
-        at = start
-        while at < end:
-            answer = await fetch.fetch_allowed(remote, at)
-            if answer.error:
-                log_start = await self._find_offset(remote, EARLIEST)
-                if log_start <= at:
-                    # A new leader has a shorter log.
-                    break
-                at = log_start
-                continue
-            batches = scan(answer.records)
-            if not batches:
-                raise ClusterError(f"cluster {self.target.alias}: {remote} has no records at offset {at} yet")
-            ended.update(batch.producer_id for batch in batches if batch.is_control)
-            at = TargetOffset(batches[-1].last_offset + 1)
-        return ended
-
-    async def _find_offset(self, remote: TopicPartition, bound: int) -> TargetOffset:
-        """The first offset of a remote log (`EARLIEST`), or the offset after its last (`LATEST`)."""
-        found = await self.target.list_offsets([remote], bound)
-        if remote not in found:
-            raise ClusterError(f"cluster {self.target.alias}: {remote} reports no offsets")
-        return TargetOffset(found[remote])
 
     async def is_compacted(self, remote: TopicPartition) -> bool:
         """Whether the remote topic may have lost records to its cleaner. Raises RefusedError and ClusterError."""

@@ -23,6 +23,7 @@ from twinlog.copier.start.log_reader import find_unverified
 from twinlog.copier.start.stored_maps import KeyedSemaphore, StoredMaps
 from twinlog.copier.start.translated_position import TranslatedPositions, topic_ids, translated
 from twinlog.errors import ClusterError, DifferenceError, NoStartError, TwinlogError
+from twinlog.kafka.admin.partition_states import producer_states
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.producer.appends import Prepare
 from twinlog.kafka.protocol import error_codes
@@ -86,8 +87,8 @@ class StartPosition:
     """By source partition: its start position, or the error that prevents its start.
 
     `runs` are the records found on the target after the granted position. `differences` are the first records of other
-    programs among them, for proven topics. `opened` has the first offset of each transaction that was open among them,
-    by producer id.
+    programs among them, for proven topics. For these topics `opened` has the first offset of each transaction on the
+    target that was open before the start position, by producer id; a partition with an error has its transactions, too.
     """
 
     positions: dict[TopicPartition, Position]
@@ -170,6 +171,7 @@ class StartPositions:
         """
         if not refreshed:
             await self._refresh_soon(grants)
+        opened, unlisted = await self._find_opened(grants)
         kept = {grant.source for grant in grants if self._settings.keeps_offsets(grant.source.topic)}
         fresh = [grant for grant in grants if _begins(grant, keeps=grant.source in kept)]
         asked = {grant.source for grant in fresh}
@@ -188,9 +190,15 @@ class StartPositions:
         ends = _on_target(await self._target.list_offsets(others, LATEST, errors=target_codes))
         if late:
             ends.update(await self._logs_at_rest.find_ends(late))
+        # Before these ends a transaction may have begun since the first look, and after them a transaction may end.
+        present, hidden = await self._find_opened(grants)
         unverified, errors = await self._find_unverified(grants, kept, ends)
+        errors |= unlisted | hidden
         starts: dict[TopicPartition, SourceOffset] = {} if first is None else await first
         resolved = StartPosition({}, {})
+        for grant in grants:
+            if transactions := present.get(grant.remote, {}) | opened.get(grant.remote, {}):
+                resolved.opened[grant.source] = transactions
         behind: list[GrantedPartition] = []
         keeping: list[tuple[Grant, TargetOffset]] = []
         for grant in grants:
@@ -205,7 +213,7 @@ class StartPositions:
                     resolved.errors.setdefault(grant.source, _leaderless(client, partition))
             if end is None and grant.source in resting:
                 resolved.errors.setdefault(grant.source, self._logs_at_rest.error_of(grant.remote))
-            elif end is None or grant.remote not in unverified:
+            elif end is None or grant.remote in errors or grant.remote not in unverified:
                 resolved.errors.setdefault(grant.source, unreported(self._target, grant.remote, target_codes))
             elif self._source.leader(grant.source) is None:
                 continue
@@ -239,8 +247,8 @@ class StartPositions:
                         raise fault
                     found = await self._translated.find_position(one, logs.pop(here, None))
                     resolved.positions[here], resolved.runs[here] = found.position, found.runs
-                    if found.opened:
-                        resolved.opened[here] = found.opened
+                    if found.opened and self._settings.proves(here.topic):
+                        resolved.opened[here] = {**found.opened, **resolved.opened.get(here, {})}
                     if found.foreign is not None and self._settings.proves(here.topic):
                         difference = ProofDifference("foreign", found.foreign.source, found.foreign.target)
                         resolved.differences[here] = difference.as_error(here, one.grant.remote)
@@ -284,6 +292,22 @@ class StartPositions:
             size = min(TOGETHER, -(-len(some) // OF_TWO_LEADERS))
             groups.extend(some[at : at + size] for at in range(0, len(some), size))
         return groups
+
+    async def _find_opened(
+        self, grants: Sequence[Grant]
+    ) -> tuple[dict[TopicPartition, dict[int, TargetOffset]], dict[TopicPartition, str]]:
+        """The first offset of each open transaction in the remote logs of proven topics, by producer id.
+
+        The second result has the reason for each partition whose transactions are unknown. Raises ClusterError.
+        """
+        proven = [one.remote for one in grants if self._settings.proves(one.source.topic) and not one.heartbeats]
+        if not proven:
+            return {}, {}
+        states, errors = await producer_states(self._target, proven)
+        return {
+            remote: {one.producer_id: TargetOffset(one.first_offset) for one in producers if one.first_offset >= 0}
+            for remote, producers in states.items()
+        }, errors
 
     async def _find_unverified(
         self, grants: Sequence[Grant], kept: Set[TopicPartition], ends: Mapping[TopicPartition, TargetOffset]

@@ -6,9 +6,8 @@ import random
 import struct
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from typing import Any
 
 import google_crc32c
 import pytest
@@ -22,12 +21,10 @@ from tests.integration.copier.batches.test_copy_transactions import Transaction
 from tests.integration.copying import CopyFlow, RunningCopier
 from tests.integration.records import lively
 from tests.integration.segments import CODECS, stored_batches
-from twinlog.copier.proof import open_before
 from twinlog.copier.proof.comparing import ProofDifference
 from twinlog.copier.proof.partition_proof import PartitionProof
+from twinlog.copier.proof.prover import Prover
 from twinlog.errors import DifferenceError
-from twinlog.kafka.admin.partition_states import open_transactions
-from twinlog.kafka.client import ClusterClient
 from twinlog.model.types import TopicPartition
 
 FOUND_S = 10.0
@@ -223,41 +220,19 @@ def test_a_foreign_transaction_that_is_open_at_the_begin_is_found_once_it_is_com
     running.release()
 
 
-def test_a_foreign_transaction_that_began_under_an_earlier_copier_is_found(
-    copy_flow: CopyFlow, topic_name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    known = threading.Event()
-
-    async def ask(client: ClusterClient, partitions: Sequence[TopicPartition]) -> Any:
-        found = await open_transactions(client, partitions)
-        known.set()
-        return found
-
-    monkeypatch.setattr(open_before, "open_transactions", ask)
-    remote = copy_flow.create(topic_name)
-    running = copy_flow.start(topic_name, proof=True)
-    produce(copy_flow.source, topic_name, numbered(30))
-    wait_proven(copy_flow, running, topic_name)
-    foreign = Transaction(copy_flow.target, remote, topic_name)
-    foreign.write("foreign")
-    produce(copy_flow.source, topic_name, numbered(30, start=30))
-    running.wait_for_position(topic_name, 60)
-    running.release()
-    running = copy_flow.start(topic_name, proof=True)
-    produce(copy_flow.source, topic_name, numbered(30, start=60))
-    running.wait_for_position(topic_name, 90)
-    assert known.wait(FOUND_S)
-    foreign.commit()
-    held = running.wait_for_held()
-    assert (held.reason, held.message_id) == ("difference", "TW-PROOF-01")
-    assert f"{remote}-0 differs: at offset 30 it has a record of another program" in held.text
-    running.release()
-
-
 @pytest.mark.parametrize("exactly_once", ["disabled", "enabled"])
-def test_a_foreign_transaction_that_ends_while_the_prover_asks_for_it_is_found(
+def test_a_foreign_transaction_that_began_under_an_earlier_copier_is_found(
     copy_flow: CopyFlow, topic_name: str, monkeypatch: pytest.MonkeyPatch, exactly_once: str
 ) -> None:
+    """The transaction ends before the prover reads the log."""
+    ended = threading.Event()
+    connect = Prover._connect
+
+    async def connect_late(prover: Prover) -> None:
+        while not ended.is_set():
+            await prover._loop.sleep(0.01)
+        await connect(prover)
+
     remote = copy_flow.create(topic_name)
     running = copy_flow.start(topic_name, proof=True, exactly_once=exactly_once)
     produce(copy_flow.source, topic_name, numbered(30))
@@ -268,14 +243,12 @@ def test_a_foreign_transaction_that_ends_while_the_prover_asks_for_it_is_found(
     produce(copy_flow.source, topic_name, numbered(30, start=30))
     running.wait_for_position(topic_name, 60)
     running.release()
-
-    async def ask(client: ClusterClient, partitions: Sequence[TopicPartition]) -> Any:
-        monkeypatch.undo()
-        foreign.commit()
-        return await open_transactions(client, partitions)
-
-    monkeypatch.setattr(open_before, "open_transactions", ask)
+    monkeypatch.setattr(Prover, "_connect", connect_late)
     running = copy_flow.start(topic_name, proof=True, exactly_once=exactly_once)
+    produce(copy_flow.source, topic_name, numbered(30, start=60))
+    running.wait_for_position(topic_name, 90)
+    foreign.commit()
+    ended.set()
     held = running.wait_for_held()
     assert (held.reason, held.message_id) == ("difference", "TW-PROOF-01")
     assert f"{remote}-0 differs: at offset {first} it has a record of another program" in held.text

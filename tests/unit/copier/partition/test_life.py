@@ -10,6 +10,7 @@ from tests.unit.copier.copied import REMOTE, World, part, world
 from twinlog.copier.partition.life import PartitionLife, PartitionPhase
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.lease.messages import Grant
+from twinlog.model.types import TargetOffset
 
 BEGINNING, COPYING, RELEASING, HELD, RELEASED = PartitionPhase
 
@@ -30,6 +31,14 @@ def test_a_phase_follows_only_the_phases_of_the_picture() -> None:
         (RELEASING, RELEASED),
         (HELD, RELEASED),
     }
+
+
+def test_a_transaction_of_an_earlier_look_counts_although_it_has_ended() -> None:
+    """A start that fails is tried again, and a transaction may end between two tries."""
+    life = PartitionLife(Grant(part(), part(0, REMOTE), None, 1 << 20, None))
+    life.note_opened({5: TargetOffset(10), 7: TargetOffset(12)})
+    life.note_opened({5: TargetOffset(30), 6: TargetOffset(20)})
+    assert life.opened == {5: 10, 6: 20, 7: 12}
 
 
 def _may_follow(before: PartitionPhase, after: PartitionPhase) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
 from typing import Any
 
 import pytest
@@ -13,6 +14,9 @@ from tests.unit.copier.copied import REMOTE, World, part
 from tests.unit.copier.proof.test_faults import FOUND_S, all_proven, frozen, proving, thawed
 from twinlog.copier.copier import Copier
 from twinlog.copier.proof.second_read import SecondRead
+from twinlog.copier.start import start_position
+from twinlog.kafka.admin.partition_states import producer_states
+from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.record.builder import encode_batch, record_body
 from twinlog.kafka.record.stamp import stamp
@@ -157,8 +161,24 @@ def test_a_transaction_that_is_open_at_the_begin_is_found_once_it_is_committed(
             assert proof.proven.first_target == proof.begin
 
 
+def act_after_the_first_list(monkeypatch: pytest.MonkeyPatch, act: Callable[[], None]) -> None:
+    """Act once the copier has the list of open transactions for the first time."""
+    acts = [act]
+
+    async def list_producers(client: ClusterClient, partitions: Collection[TopicPartition]) -> Any:
+        found = await producer_states(client, partitions)
+        if acts:
+            acts.pop()()
+        return found
+
+    monkeypatch.setattr(start_position, "producer_states", list_producers)
+
+
 @pytest.mark.parametrize("commit", [True, False])
-def test_a_transaction_that_began_before_the_stored_position_is_found(commit: bool) -> None:
+@pytest.mark.parametrize("when", ["while the copier begins", "before the first answer", "later"])
+def test_a_transaction_that_began_before_the_stored_position_is_found(
+    monkeypatch: pytest.MonkeyPatch, when: str, commit: bool
+) -> None:
     with proving(difference_policy="hold") as (here, _):
         here.target.hidden.clear()
         copier = here.begin()
@@ -175,17 +195,38 @@ def test_a_transaction_that_began_before_the_stored_position_is_found(commit: bo
         stored = here.stored()
         assert stored is not None
         assert stored.next_target == 21
+        if when == "while the copier begins":
+            act_after_the_first_list(monkeypatch, lambda: log.mark(STRANGER, 0, commit=commit))
         copier = here.begin(here.grant(position=stored, drained=True))
+        if when == "before the first answer":
+            before_the_first_answer(here, copier)
+            log.mark(STRANGER, 0, commit=commit)
+            thawed(here)
         here.feed([b"later"])
         here.until(lambda: b"later" in here.copied())
-        here.pass_by(FOUND_S)
-        assert here.held == []
-        log.mark(STRANGER, 0, commit=commit)
+        if when == "later":
+            here.pass_by(FOUND_S)
+            assert here.held == []
+            log.mark(STRANGER, 0, commit=commit)
         here.pass_by(2 * FOUND_S)
         assert copier.tally.differences == ({"foreign": 1} if commit else {})
         assert len(here.held) == commit
         if commit:
             assert f"at offset {first} it has a record of another program" in here.held[0].text
+
+
+def test_a_transaction_that_begins_while_the_copier_begins_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    with proving(difference_policy="hold") as (here, _):
+        here.target.hidden.clear()
+        log = here.target.log(REMOTE)
+        act_after_the_first_list(monkeypatch, lambda: begin_transaction(log))
+        copier = here.begin()
+        here.feed([b"later"])
+        here.until(lambda: here.copied() == [b"foreign", b"later"])
+        log.mark(STRANGER, 0, commit=True)
+        here.pass_by(2 * FOUND_S)
+        assert copier.tally.differences == {"foreign": 1}
+        assert "at offset 0 it has a record of another program" in here.held[0].text
 
 
 @pytest.mark.parametrize("commit", [True, False])
