@@ -38,6 +38,8 @@ class RemoteLogBatches:
         """The batches of each producer's open transaction."""
         self.committed: list[Batch] = []
         """The batches of committed transactions so far."""
+        self.earlier: Batch | None = None
+        """The first marker that commits a transaction whose records are all before the batches read here."""
         self.first: Batch | None = None
         self.position = start
         """The offset after the last batch read; after the end, if the log grew meanwhile."""
@@ -66,8 +68,11 @@ class RemoteLogBatches:
 
     def _end_transaction(self, records: memoryview, marker: Batch) -> None:
         batches = self._open.pop(marker.producer_id, [])
-        if batches and not is_abort_marker(records, marker):
-            self.committed += batches
+        if is_abort_marker(records, marker):
+            return
+        self.committed += batches
+        if not batches and self.earlier is None:
+            self.earlier = marker
 
     @property
     def opened(self) -> dict[int, TargetOffset]:

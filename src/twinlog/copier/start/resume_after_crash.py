@@ -31,17 +31,33 @@ from twinlog.model.amounts import counted
 from twinlog.model.types import SourceOffset, TargetOffset
 
 
+class EarlierTransaction(NamedTuple):
+    """A transaction of another program that began before a stored position and was committed after it: its `marker`."""
+
+    producer_id: int
+    marker: ForeignRecord
+
+
 class Resumed(NamedTuple):
     """The position after the records of a remote log, and the runs of the copies between both positions.
 
     `foreign` is the first record that another program surely wrote there, by its producer. `opened` has the first
-    offset of each transaction that is open there, by producer id.
+    offset of each transaction that is open there, by producer id. `earlier` is the first transaction whose marker alone
+    is there; None if the copiers of the flow append in transactions, because the marker may be theirs.
     """
 
     position: Position
     runs: list[CopiedRun]
     foreign: ForeignRecord | None = None
     opened: Mapping[int, TargetOffset] = MappingProxyType({})
+    earlier: EarlierTransaction | None = None
+
+    def first_foreign(self, known: Mapping[int, TargetOffset]) -> ForeignRecord | None:
+        """The first record or marker of another program; the prover finds the records of `known` transactions."""
+        earlier, foreign = self.earlier, self.foreign
+        if earlier is None or earlier.producer_id in known:
+            return foreign
+        return earlier.marker if foreign is None else min(foreign, earlier.marker, key=lambda one: one.target)
 
 
 def writer_after(writer: Writer | None, batch: Batch) -> Writer | None:
@@ -140,10 +156,18 @@ async def resume_after_log_end(
         writer=writer,
     )
     runs, foreign = matcher.runs.take_runs(), matcher.foreign
+
+    def place(batch: Batch) -> ForeignRecord:
+        copies = [run.source + run.records for run in runs if run.target < batch.base_offset]
+        return ForeignRecord(SourceOffset(max(copies, default=position.next_source)), TargetOffset(batch.base_offset))
+
     for batch in arrived.committed:
         if foreign is None or batch.base_offset < foreign.target:
-            copies = [run.source + run.records for run in runs if run.target < batch.base_offset]
-            foreign = ForeignRecord(
-                SourceOffset(max(copies, default=position.next_source)), TargetOffset(batch.base_offset)
-            )
-    return Resumed(resumed, runs, None if grant.heartbeats else foreign, arrived.opened)
+            foreign = place(batch)
+    if grant.heartbeats:
+        return Resumed(resumed, runs, None, arrived.opened)
+    earlier, marker = None, arrived.earlier
+    # Of a log that begins later, the records of the transaction may be deleted.
+    if marker is not None and not in_transactions and position.writer is not None and logs.start <= expected:
+        earlier = EarlierTransaction(marker.producer_id, place(marker))
+    return Resumed(resumed, runs, foreign, arrived.opened, earlier)

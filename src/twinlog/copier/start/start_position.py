@@ -249,8 +249,9 @@ class StartPositions:
                     resolved.positions[here], resolved.runs[here] = found.position, found.runs
                     if found.opened and self._settings.proves(here.topic):
                         resolved.opened[here] = {**found.opened, **resolved.opened.get(here, {})}
-                    if found.foreign is not None and self._settings.proves(here.topic):
-                        difference = ProofDifference("foreign", found.foreign.source, found.foreign.target)
+                    foreign = found.first_foreign(resolved.opened.get(here, {}))
+                    if foreign is not None and self._settings.proves(here.topic):
+                        difference = ProofDifference("foreign", foreign.source, foreign.target)
                         resolved.differences[here] = difference.as_error(here, one.grant.remote)
                 except TwinlogError as error:
                     # The traceback would hold this frame, and so the error itself.

@@ -175,7 +175,9 @@ def act_after_the_first_list(monkeypatch: pytest.MonkeyPatch, act: Callable[[], 
 
 
 @pytest.mark.parametrize("commit", [True, False])
-@pytest.mark.parametrize("when", ["while the copier begins", "before the first answer", "later"])
+@pytest.mark.parametrize(
+    "when", ["while no copier runs", "while the copier begins", "before the first answer", "later"]
+)
 def test_a_transaction_that_began_before_the_stored_position_is_found(
     monkeypatch: pytest.MonkeyPatch, when: str, commit: bool
 ) -> None:
@@ -195,6 +197,10 @@ def test_a_transaction_that_began_before_the_stored_position_is_found(
         stored = here.stored()
         assert stored is not None
         assert stored.next_target == 21
+        if when == "while no copier runs":
+            # The copier only sees that the transaction ends.
+            first = log.end
+            log.mark(STRANGER, 0, commit=commit)
         if when == "while the copier begins":
             act_after_the_first_list(monkeypatch, lambda: log.mark(STRANGER, 0, commit=commit))
         copier = here.begin(here.grant(position=stored, drained=True))
@@ -213,6 +219,20 @@ def test_a_transaction_that_began_before_the_stored_position_is_found(
         assert len(here.held) == commit
         if commit:
             assert f"at offset {first} it has a record of another program" in here.held[0].text
+
+
+def test_the_marker_of_a_transaction_whose_records_may_be_deleted_is_no_difference() -> None:
+    with proving(difference_policy="hold") as (here, _):
+        end = stopped(here)
+        log = here.target.log(REMOTE)
+        here.target.write(REMOTE, b"deleted")
+        log.mark(STRANGER, 0, commit=True)
+        log.delete_before(end + 1)
+        copier = here.begin(again(here, drained=False))
+        here.feed([b"later"])
+        here.until(lambda: here.copied()[-1:] == [b"later"])
+        here.pass_by(FOUND_S)
+        assert copier.tally.differences == {}
 
 
 def test_a_transaction_that_begins_while_the_copier_begins_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
