@@ -68,9 +68,10 @@ def writer_after(writer: Writer | None, batch: Batch) -> Writer | None:
     return Writer(writer.producer_id, batch.producer_epoch, sequence)
 
 
-def _deleted(first: Batch | None, position: Position, end: TargetOffset, *, routed: bool) -> int | None:
+def _deleted(first: Batch | None, position: Position, end: TargetOffset, *, routed: bool, drained: bool) -> int | None:
     """The number of the copier's records between the stored position and the first remaining batch.
 
+    A `drained` partition has no appends after its position, so other programs have written the deleted records.
     With `routed`, a transform may have routed records of other partitions into these offsets; returns None when their
     number is unknown.
     """
@@ -85,7 +86,9 @@ def _deleted(first: Batch | None, position: Position, end: TargetOffset, *, rout
         counted = records_between(writer.sequence, first.base_sequence)
         if ours and counted < deleted:
             return counted
-    return None if routed else max(0, deleted)
+    if routed:
+        return None
+    return 0 if drained else max(0, deleted)
 
 
 async def resume_after_log_end(
@@ -113,7 +116,8 @@ async def resume_after_log_end(
     matcher = CopyMatcher(source, grant, position, logs, rules, prepare, in_transactions=in_transactions)
     if logs.start > expected:
         await arrived.read_first_batch()
-        deleted = _deleted(arrived.first, position, logs.end, routed=prepare is not unchanged)
+        routed = prepare is not unchanged
+        deleted = _deleted(arrived.first, position, logs.end, routed=routed, drained=grant.drained)
         # Copying a record twice is better than losing a record.
         await matcher.pass_over(deleted or 0)
         if deleted is None:

@@ -81,6 +81,22 @@ def test_what_was_not_copied_is(start: int, equal: bool) -> None:
         assert not here.failures
 
 
+def test_deleted_records_of_another_program_are_no_copies() -> None:
+    """Between two leases no copier appends: the records that the target has deleted since then are foreign."""
+    with world() as here:
+        copier = here.begin()
+        here.feed([b"0", b"1", b"2"])
+        here.until(lambda: len(here.copied()) == 3)
+        here.run(copier.release_partitions, [part()])
+        here.crash(copier)
+        here.target.write(REMOTE, b"foreign", b"too")
+        here.target.log(REMOTE).delete_before(5)
+        here.feed([b"3", b"4", b"5"])
+        here.begin(here.grant(position=here.stored(), drained=True))
+        here.until(lambda: here.copied()[-1:] == [b"5"])
+        assert here.copied() == [b"3", b"4", b"5"]
+
+
 def test_records_of_somebody_else_are_no_copies_of_what_was_deleted() -> None:
     with world() as here:
         stored = crashed(here, [b"same"] * WRITTEN, STORED, COPIED)
