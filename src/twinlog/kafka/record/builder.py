@@ -77,7 +77,7 @@ class BatchBuilder:
         self.source_bytes = 0
         self.next_offset = -1
         self.whole: bytearray | None = None
-        """The batch whose records are the first part."""
+        """The batch of the first `add_records`, if no record is before its records: `build` fills in its header."""
 
     def add(self, offset: int, timestamp: int, body: bytes) -> None:
         """Add a record: its source offset, its timestamp in ms, and its bytes from the key's length on."""
