@@ -19,7 +19,7 @@ def main() -> None:
     python, address, *arguments = sys.argv[1:]
     spark = arguments[0] == "-m" and arguments[1].startswith("pyspark.")
     line = _ask(address, arguments[1:]) if spark else None
-    if line is None or not line.recv(1):
+    if line is None:
         os.execv(python, [python, *arguments])
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     # The child has the streams of this process now, and Spark notices the end of the child by them.
@@ -35,16 +35,20 @@ def main() -> None:
 
 
 def _ask(address: str, arguments: list[str]) -> socket.socket | None:
+    """The connection to the fork server, which has forked a child; None without a child."""
     line = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     request = json.dumps({"arguments": arguments, "environment": dict(os.environ)}).encode() + b"\n"
     try:
         line.connect(address)
         sent = socket.send_fds(line, [request], [0, 1, 2])
         line.sendall(request[sent:])
+        # A fork server that is killed before it has read the request resets the connection.
+        if line.recv(1):
+            return line
     except OSError:
-        line.close()
-        return None
-    return line
+        pass
+    line.close()
+    return None
 
 
 if __name__ == "__main__":

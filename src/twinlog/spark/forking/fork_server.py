@@ -164,16 +164,21 @@ def preload(*, numpy: bool = False) -> None:
 def _serve(own: Iterable[socket.socket], caller: socket.socket) -> int | None:
     """Fork for a caller; returns the child, which leads a group of its own as Spark's daemons do.
 
-    The child closes `own` sockets of this process. The caller's connection stays with this process.
+    The child closes `own` sockets of this process. The caller's connection stays with this process. None for a caller
+    that was killed, and for lack of processes or memory: the caller then starts Python itself.
     """
+    streams: list[int] = []
     try:
         data, streams, _, _ = socket.recv_fds(caller, MAX_REQUEST_BYTES, STREAMS)
         while not data.endswith(b"\n") and (more := caller.recv(MAX_REQUEST_BYTES)):
             data += more
         request = json.loads(data)
+        pid = os.fork()
     except (OSError, ValueError):
+        # Spark takes an open stream for a living process.
+        for stream in streams:
+            os.close(stream)
         return None
-    pid = os.fork()
     if pid == 0:
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import select
 import signal
 import socket
 import struct
@@ -17,6 +19,7 @@ import pytest
 from harness.wait import wait_for
 from twinlog.cli.connect import allow_many_files
 from twinlog.spark.forking import fork_client
+from twinlog.spark.forking import fork_server as fork_server_module
 from twinlog.spark.forking.fork_server import ForkServer
 
 DEADLINE_S = 60.0
@@ -202,6 +205,55 @@ def test_without_its_fork_server_the_launcher_starts_a_daemon_of_its_own(own_for
         assert daemon.stdin is not None
         daemon.stdin.close()
         daemon.wait(DEADLINE_S)
+
+
+def test_a_fork_server_that_is_killed_before_it_reads_a_request_is_replaced_by_a_daemon_of_the_launcher_s_own(
+    tmp_path: Path,
+) -> None:
+    address = str(tmp_path / "fork_server")
+    program = [sys.executable, "-S", "-E", fork_client.__file__, sys.executable, address, "-m", "pyspark.daemon"]
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+        listener.bind(address)
+        listener.listen()
+        with subprocess.Popen([*program, "pyspark.worker"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as daemon:
+            connection, _ = listener.accept()
+            assert select.select([connection], [], [], DEADLINE_S)[0], "the request is there"
+            connection.close()
+            assert 1024 <= _port(daemon) < 65536
+            assert daemon.stdin is not None
+            daemon.stdin.close()
+            daemon.wait(DEADLINE_S)
+
+
+def test_a_launcher_that_is_killed_amid_its_request_leaves_no_stream_open(fork_server: ForkServer) -> None:
+    read, written = os.pipe()
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as launcher:
+            launcher.connect(str(fork_server.launcher.with_name("fork_server")))
+            socket.send_fds(launcher, [b'{"arguments": ["pyspark.dae'], [written] * 3)
+        os.close(written)
+        assert select.select([read], [], [], DEADLINE_S)[0], "the fork server has closed its copies"
+        assert os.read(read, 1) == b""
+    finally:
+        os.close(read)
+
+
+def test_for_lack_of_processes_a_launcher_starts_python_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The fork server stays, and with it the processes that it has forked."""
+
+    def lacks() -> int:
+        raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(os, "fork", lacks)
+    read, written = os.pipe()
+    launcher, caller = socket.socketpair()
+    with launcher, caller:
+        socket.send_fds(launcher, [b'{"arguments": ["pyspark.daemon"], "environment": {}}\n'], [written] * 3)
+        os.close(written)
+        assert fork_server_module._serve([], caller) is None
+    assert select.select([read], [], [], DEADLINE_S)[0], "Spark would wait for the process that has this stream"
+    assert os.read(read, 1) == b""
+    os.close(read)
 
 
 def test_the_fork_server_ends_with_its_driver(tmp_path_factory: pytest.TempPathFactory) -> None:
