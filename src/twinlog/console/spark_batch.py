@@ -123,11 +123,9 @@ def run_in_spark(
     from twinlog.lease.task_progress import ProgressServer  # noqa: PLC0415
     from twinlog.spark.given_session import GivenEngine  # noqa: PLC0415
     from twinlog.spark.refusals import MASTER  # noqa: PLC0415
-    from twinlog.spark.scratch_dirs import sweep_leftovers  # noqa: PLC0415
     from twinlog.spark.session import SparkEngine, local_master  # noqa: PLC0415
     from twinlog.spark.settings import derived, file_settings  # noqa: PLC0415
 
-    sweep_leftovers(conf)
     with adopted(master, conf) as given:
         engine: Engine
         if given is None:

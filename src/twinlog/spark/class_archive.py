@@ -17,7 +17,6 @@ from twinlog.errors import TwinlogError
 from twinlog.lease.lease_server import LeaseServer
 from twinlog.process.jvm import archive_file, forget_unused, record_options
 from twinlog.process.scratch import Scratch
-from twinlog.spark.scratch_dirs import sweep_leftovers
 from twinlog.spark.session import SparkEngine, local_master
 from twinlog.spark.warm_up import run_warm_up
 
@@ -36,7 +35,6 @@ def warm_up(ending: threading.Event | None = None) -> Path:
     path = archive_file()
     path.parent.mkdir(parents=True, exist_ok=True)
     with _alone(path):
-        sweep_leftovers({})
         with Scratch(path.parent) as work:
             fresh = work / path.name
             if not _record(fresh, ending or threading.Event()) or not fresh.is_file():

@@ -28,7 +28,7 @@ from twinlog.settings.flow import FlowSettings
 from twinlog.spark.engine import OfSession
 from twinlog.spark.jvm.figures import JvmFigures
 from twinlog.spark.refusals import reason_in
-from twinlog.spark.scratch_dirs import scratch_parent
+from twinlog.spark.scratch_dirs import scratch_parent, sweep_leftovers
 from twinlog.spark.settings import QUERY_SETTINGS
 from twinlog.spark.source import LeaseQuery
 from twinlog.spark.spark_connect import refuse_remote
@@ -151,6 +151,7 @@ class GivenEngine(OfSession):
                 "TW-SPARK-15: this Spark has spark.python.worker.reuse = false: copying pauses at the end of each "
                 "lease; leave it on"
             )
+        sweep_leftovers({})
         try:
             self._scratch = Scratch(scratch_parent())
         except OSError as error:

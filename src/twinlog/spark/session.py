@@ -24,7 +24,7 @@ from twinlog.spark.engine import OfSession
 from twinlog.spark.forking.fork_server import ForkServer
 from twinlog.spark.jvm.figures import JvmFigures
 from twinlog.spark.jvm.process import OUT_OF_MEMORY, Jvm, internals
-from twinlog.spark.scratch_dirs import LONGEST_SOCKET_DIR, local_dirs, scratch_parent
+from twinlog.spark.scratch_dirs import LONGEST_SOCKET_DIR, local_dirs, scratch_parent, sweep_leftovers
 from twinlog.spark.settings import CLUSTER_SETTINGS, LOG_SETTINGS, SETTINGS, file_settings, local_settings
 from twinlog.spark.source import LeaseQuery
 
@@ -105,6 +105,7 @@ class SparkEngine(OfSession):
             raise EngineError(f"Spark cannot be started: {error}", message_id="TW-SPARK-24") from error
 
     def _start(self) -> None:
+        sweep_leftovers(self._conf)
         self._scratch = Scratch(scratch_parent())
         scratch = self._scratch.path
         # The files of Spark's JVM in these folders would stay if the JVM were killed.
@@ -124,6 +125,8 @@ class SparkEngine(OfSession):
         locks = [own.lock for own in (self._scratch, *self._blocks)]
         self._jvm.start(conf, scratch, blocks, locks)
         self._session = self._jvm.session(conf)
+        # The JVM of a killed run has locked its directories until its end, which may have come meanwhile.
+        sweep_leftovers(self._conf)
 
     def _settings(self, scratch: Path) -> SparkConf:
         # Users may have set Spark's size for all programs of this machine.

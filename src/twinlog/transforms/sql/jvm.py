@@ -159,13 +159,15 @@ class SqlJvm:
         self.busy = False
         """Whether the JVM computed for at least half of the time before it was killed: the machine had room for it."""
         try:
-            sweep([Path(tempfile.gettempdir())])
+            _sweep()
             self._folder = Scratch()
             # The file is open as long as the JVM runs.
             self._log = tempfile.TemporaryFile()  # noqa: SIM115
             self._launch(self._folder)
             with self.within(CONNECT_S):
                 self._connect(self._folder.path / "gateway")
+            # The JVM of a killed process has locked its folder until its end, which may have come meanwhile.
+            _sweep()
         except (Py4JError, TypeError, *NO_ROOM) as error:
             why = reason(error)
             unfit = self.unfit(error, starting=True)
@@ -373,6 +375,11 @@ class SqlJvm:
             self._log.close()
         if self._folder is not None:
             self._folder.remove()
+
+
+def _sweep() -> None:
+    """Remove the folders of processes that were killed."""
+    sweep([Path(tempfile.gettempdir())])
 
 
 class _Gateway(JavaGateway):  # type: ignore[misc]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import os
 import sys
 import tempfile
 import threading
@@ -16,6 +18,7 @@ from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 
 from tests.unit.transforms.sql.lost import ROWS, no_thread
 from twinlog.errors import EngineError, EngineLostError
+from twinlog.process.scratch import PREFIX
 from twinlog.transforms.contract import FailedRow, apply
 from twinlog.transforms.sql import jvm as module
 from twinlog.transforms.sql.evaluate import SqlEvaluation
@@ -104,6 +107,33 @@ def test_a_jvm_that_hangs_while_its_session_starts_is_killed(tmp_path: Path, mon
     monkeypatch.setattr(module, "CONNECT_S", 0.5)
     with pytest.raises(EngineLostError, match="fails to start"):
         SqlJvm()
+
+
+def test_a_start_removes_the_folder_of_a_killed_process_whose_jvm_ends_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The process that takes over from a killed process of Spark starts its JVM while the other JVM still ends."""
+    program = tmp_path / "bin" / "java"
+    program.parent.mkdir()
+    program.write_text(HANGS)
+    program.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    ending = tmp_path / f"{PREFIX}ending"
+    ending.mkdir()
+    lock = os.open(ending, os.O_RDONLY)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+
+    def connect(jvm: SqlJvm, address_file: Path) -> None:
+        assert ending.exists()
+        os.close(lock)
+
+    monkeypatch.setattr(SqlJvm, "_connect", connect)
+    jvm = SqlJvm()
+    try:
+        assert not ending.exists()
+    finally:
+        jvm.close()
 
 
 @pytest.mark.parametrize("missing", ["thread", "file"])
