@@ -229,9 +229,10 @@ class GroupsReader(ClustersReader):
         places: GroupPlaces = {}
         starts_there: Mapping[TopicPartition, TargetOffset] = {}
         if trouble is None:
-            places = self._read_places(committed, source_logs)
+            mirrored = self._mirrored(committed)
+            places = self._read_places(mirrored, source_logs)
             starts = {where: log.start for where, log in source_logs.items()}
-            starts_there = ask_twice(self._target, lambda: self._places.translate_starts(committed, starts))
+            starts_there = ask_twice(self._target, lambda: self._places.translate_starts(mirrored, starts))
             needed = self._places.needed_offsets(committed, places, there.offsets)
             here.offsets = {**here.offsets, **needed}
             copies_only = [group for group in chosen if committed[group] and not needed[group]]
@@ -308,13 +309,16 @@ class GroupsReader(ClustersReader):
         except TopicGoneError as error:
             raise ClusterError(f"{error}: {self.settings.name} is yet to run") from error
 
-    def _read_places(
-        self, committed: Mapping[GroupId, GroupOffsets], source_logs: Mapping[TopicPartition, LogOffsets]
-    ) -> GroupPlaces:
-        mirrored = {
+    def _mirrored(self, committed: Mapping[GroupId, GroupOffsets]) -> dict[GroupId, GroupOffsets]:
+        """The offsets that have a translation: the search for any other offset reads all offset syncs, in vain."""
+        return {
             group: {where: one for where, one in offsets.items() if self._not_mirrored(where.topic) is None}
             for group, offsets in committed.items()
         }
+
+    def _read_places(
+        self, mirrored: Mapping[GroupId, GroupOffsets], source_logs: Mapping[TopicPartition, LogOffsets]
+    ) -> GroupPlaces:
         ends = {where: log.end for where, log in source_logs.items()}
         last = [one for checkpoints in self._last.values() for one, _ in checkpoints.values()]
         return ask_twice(self._target, lambda: self._places.read_places(mirrored, ends, last))

@@ -19,12 +19,15 @@ from tests.unit.worker.test_driver_report import SETTINGS
 from twinlog.cli.main import app
 from twinlog.errors import ClusterError, RefusedError, TwinlogError
 from twinlog.kafka.admin.cluster import ClusterAdmin
+from twinlog.mirror.groups.group_offsets import GroupOffsetTranslator, TranslatedGroupOffset
 from twinlog.mirror.groups.move_facts import GroupMove, MoveFacts
 from twinlog.mirror.groups.safe_move import judge
-from twinlog.model.types import SourceOffset, TargetOffset
+from twinlog.model.groups import CommittedOffset, GroupListing
+from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.ops.groups import reader as groups
 from twinlog.ops.groups.command import flow_json, lines, missing, summary, wait_until_done
 from twinlog.ops.groups.reader import GroupPartitionStatus, GroupsSnapshot, GroupStatus, followers
+from twinlog.ops.status.readers import ClusterGroups
 from twinlog.settings.flow import ClientSettings
 
 
@@ -238,6 +241,37 @@ def test_the_loss_of_a_cluster_leaves_the_flow_to_the_other_cluster_readable(
     assert "the source is silent, these are the facts of the target" in out
     assert "s->w: all groups that it follows lack offsets" in out
     assert [line for line in out.splitlines() if line.startswith("twinlog: TW-") and "cluster s" in line]
+
+
+def test_a_deleted_position_in_an_unmirrored_topic_is_left_untranslated(
+    clusters: Clusters, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its translation would read all offset syncs, in vain."""
+    source, _ = clusters
+    mirrored, private = (TopicPartition(TopicName(name), 0) for name in ("t", "private"))
+    for where in (mirrored, private):
+        (log,) = source.create(where.topic)
+        log.start = 5
+    shop = GroupId("shop")
+    here = ClusterGroups(
+        {shop: GroupListing(shop, "consumer", "Empty")},
+        {shop: {mirrored: CommittedOffset(3), private: CommittedOffset(3)}},
+    )
+    asked: list[TopicPartition] = []
+    translate = GroupOffsetTranslator.translate_offset
+
+    def ask(
+        translator: GroupOffsetTranslator, where: TopicPartition, offset: SourceOffset
+    ) -> TranslatedGroupOffset | None:
+        asked.append(where)
+        return translate(translator, where, offset)
+
+    monkeypatch.setattr(groups, "read_groups", lambda cluster, *_: here if cluster.alias == "s" else ClusterGroups())
+    monkeypatch.setattr(GroupOffsetTranslator, "translate_offset", ask)
+    code, out = run(tmp_path, more="topics = t\n")
+    assert code == 1
+    assert "private" in out
+    assert set(asked) == {mirrored}
 
 
 @pytest.mark.parametrize(("name", "hint"), [("bilings", True), ("billing", False)])
