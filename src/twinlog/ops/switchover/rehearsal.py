@@ -143,7 +143,10 @@ def _returned_fence(context: StepContext, preflight: Preflight) -> RehearsedStep
         if half_raised and preflight.fence is context.fence:
             calls, seconds = _raise_calls(world, preflight.fence, half_raised)
         else:
-            calls, seconds = _fence_calls(world, preflight)
+            plan = world.plan_fence(preflight.fence, preflight.topics)
+            # The plan of now includes the quotas of the half-raised fence, which a run lifts before.
+            own = [one for one in plan.get("set", []) if one not in half_raised.get("set", [])]
+            calls, seconds = _raise_calls(world, preflight.fence, {**plan, "set": own})
             calls = [*_lift_calls(world, half_raised), *calls]
     except (ClusterError, NotReadyError) as error:
         obstacle = f"producers on {world.ends.source} are unfenced: {error}"

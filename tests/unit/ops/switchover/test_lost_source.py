@@ -32,9 +32,12 @@ from twinlog.console.exit_codes import FINE, FOUND
 from twinlog.errors import ClusterError, RefusedError
 from twinlog.kafka.retry import COMMAND_CONNECT_S
 from twinlog.mirror.topics.journal_keys import StepPhase, SwitchoverState
+from twinlog.model.acls import AclOperation, AclPermissionType, PatternType, TopicAcl, acls_data
+from twinlog.model.quotas import EVERY_USER, Quota
 from twinlog.model.types import TopicPartition
 from twinlog.ops.switchover.clusters import LiveClusters
-from twinlog.ops.switchover.journal import JournalEntries, ended_by
+from twinlog.ops.switchover.fencing import RATE, quotas_data, with_left
+from twinlog.ops.switchover.journal import JournalEntries, JournalEntry, ended_by
 from twinlog.ops.switchover.machine import SwitchoverMachine
 from twinlog.ops.switchover.model import (
     Data,
@@ -341,9 +344,9 @@ def test_a_repeated_emergency_fences_by_the_method_of_its_own_command(begun: boo
     assert "fence: --fence acl has no effect: the fence here is quota already" in told
 
 
-def half_fenced(**more: Any) -> Brokers:
+def half_fenced(fence: FenceMethod | None = None, **more: Any) -> Brokers:
     """Clusters after an emergency whose fence the source, which is back, has refused in part."""
-    emergency = SwitchoverOptions(SwitchoverKind.EMERGENCY)
+    emergency = SwitchoverOptions(SwitchoverKind.EMERGENCY, fence)
     silent = PreflightNote("cluster a is silent, and producers there stay unfenced", NoteKind.SILENT)
     brokers = Brokers(A_TO_B, source_lost=True, producing=False, copies_nothing=True, notes=(silent,), **more)
     brokers.group_at = {P0: 8, P1: 20}
@@ -418,6 +421,22 @@ def test_a_rehearsal_completes_a_begun_fence_by_its_own_plan() -> None:
     assert [(one.step, one.calls, one.obstacle) for one in steps if one.step == "fence"] == [("fence", (), "")]
     machine(brokers).run(emergency)
     assert brokers.fenced
+
+
+def test_the_rehearsal_of_a_fence_by_acls_sets_no_quota_of_the_half_raised_fence_before() -> None:
+    brokers = half_fenced(FenceMethod.QUOTA)
+    half = {"set": quotas_data([Quota(EVERY_USER, RATE)]), "restore": quotas_data([Quota(EVERY_USER, None)])}
+    entries = ScriptedJournal(brokers, Kill()).read()
+    begun = JournalEntry(brokers.now_ms, half)
+    entries = replace(entries, steps={**entries.steps, ("fence", StepPhase.BEGUN): begun})
+    everybody = TopicAcl(P0.topic, "User:*", "*", AclOperation.WRITE, AclPermissionType.DENY, PatternType.LITERAL)
+    denial = acls_data([everybody])
+    world = ScriptedWorld(brokers, Kill())
+    # The source has the note of the half-raised fence until a run has lifted it.
+    world.plan_fence = lambda fence, topics: with_left({"add": denial, "remove": denial}, half)  # type: ignore[method-assign]
+    _, steps = rehearse(world, SwitchoverOptions(SwitchoverKind.EMERGENCY, FenceMethod.ACL), entries)
+    (calls,) = [one.calls for one in steps if one.step == "fence"]
+    assert [call.partition(":")[0] for call in calls] == ["restore on a", "create ACL on a"]
 
 
 def test_a_source_that_falls_silent_during_its_count_ends_no_emergency() -> None:
