@@ -153,7 +153,11 @@ class SwitchoverMachine:
             require_same(self._journal.entries, self._world, "from", "to", "topics")
             run = self._owned(run)
             if emergency:
-                self._fence_returned_source(run, options.fence)
+                try:
+                    self._fence_returned_source(run, options.fence)
+                except FencedError:
+                    self._lift_late_fence(run)
+                    raise
             self._sync_again(run, emergency=emergency)
             self._end_earlier(run)
             self._count_uncopied(run)
@@ -275,8 +279,8 @@ class SwitchoverMachine:
         self._world.note_fence(None, "source")
 
     def _lift_late_fence(self, run: SwitchoverRun) -> None:
-        """Lift the fence of this process if the process that took over has undone the switchover already: some changes
-        may have come after its undoing, and only this process knows them."""
+        """Lift the fence of this process if the process that took over has undone the switchover already, or released
+        its fence: some changes may have come after that, and only this process knows them."""
         before = self._journal.entries
         plan = before.begun("fence")
         if not plan or "left" in plan or before.done("fence") is not None:
@@ -284,11 +288,13 @@ class SwitchoverMachine:
         now = self._journal.read()
         same = now.run is not None and now.run.name == run.name
         undone = same and now.run is not None and now.run.state in (SwitchoverState.ABORTING, SwitchoverState.ABORTED)
+        released = same and now.done("release") is not None
         # A later switchover may have the same fence.
         replaced = now.run is not None and not same and now.begun("fence") is None
-        if undone or replaced:
+        if undone or released or replaced:
             self._world.lift_fence(plan, "source")
-            self._show("fence", f"lifted its late fence: another process has undone switchover {run.ends}")
+            what = "released the fence of" if released else "undone"
+            self._show("fence", f"lifted its late fence: another process has {what} switchover {run.ends}")
 
     def _sync_again(self, run: SwitchoverRun, *, emergency: bool) -> None:
         """Sync groups again: they read from the source until their consumers stop."""

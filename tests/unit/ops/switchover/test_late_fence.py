@@ -17,7 +17,7 @@ from twinlog.mirror.topics.journal_keys import SwitchoverState
 from twinlog.ops.switchover.fencing import FIRST_RATE, RATE, quotas_data, raise_fence, throttles
 from twinlog.ops.switchover.journal import JournalLine, SwitchoverRun
 from twinlog.ops.switchover.machine import SEEN_MS, SwitchoverMachine
-from twinlog.ops.switchover.model import Data
+from twinlog.ops.switchover.model import Data, SwitchoverKind, SwitchoverOptions
 
 
 class LostJournal(ScriptedJournal):
@@ -31,7 +31,9 @@ class LostJournal(ScriptedJournal):
         super().write(lines, run)
 
 
-def fence_late(brokers: Brokers, meanwhile: Callable[[], object], *, confirms: bool) -> None:
+def fence_late(
+    brokers: Brokers, meanwhile: Callable[[], object], *, confirms: bool, options: SwitchoverOptions = PLANNED
+) -> None:
     """A switchover whose fence reaches the source after another process did what `meanwhile` does."""
     world, journal = ScriptedWorld(brokers, Kill()), LostJournal(brokers, Kill())
 
@@ -44,7 +46,7 @@ def fence_late(brokers: Brokers, meanwhile: Callable[[], object], *, confirms: b
 
     world.fence_producers = fence  # type: ignore[method-assign]
     with pytest.raises(FencedError):
-        SwitchoverMachine(world, journal, "host 1").run(PLANNED)
+        SwitchoverMachine(world, journal, "host 1").run(options)
 
 
 def silent_source(brokers: Brokers, seconds: float) -> ScriptedWorld:
@@ -126,6 +128,24 @@ def test_a_later_switchover_keeps_its_fence(confirms: bool) -> None:
 
     fence_late(brokers, begin_another, confirms=confirms)
     assert brokers.fenced
+
+
+@BETWEEN_OR_AFTER
+@pytest.mark.parametrize("released", [True, False])
+def test_the_late_fence_of_a_repeated_emergency_is_lifted_after_a_release_alone(released: bool, confirms: bool) -> None:
+    emergency = SwitchoverOptions(SwitchoverKind.EMERGENCY)
+    brokers = Brokers(A_TO_B, source_lost=True)
+    machine(brokers).run(emergency)
+    brokers.source_lost = False
+
+    def take_over() -> None:
+        if released:
+            machine(brokers).release_fence()
+        else:
+            machine(brokers).run(emergency)
+
+    fence_late(brokers, take_over, confirms=confirms, options=emergency)
+    assert brokers.fenced is not released
 
 
 class CountedCalls:
