@@ -169,6 +169,8 @@ class CheckpointWriter:
         """
         self._seen: dict[GroupId, GroupOffsets] = {}
         self._awaited = AwaitedTranslations(self._is_exact)
+        self._lost: dict[GroupId, tuple[TopicPartition, ...]] = {}
+        """The partitions whose offset is still untranslated after the log has said so."""
         self._inexact: Mapping[GroupId, Mapping[TopicPartition, SourceOffset]] = {}
         self._untranslated: dict[tuple[GroupId, TopicName], float] = {}
         self._wrong: dict[GroupId, tuple[float, int]] = {}
@@ -336,9 +338,13 @@ class CheckpointWriter:
         self._seen = dict(offsets)
         self._awaited.retain_groups(offsets.keys())
         late = self._awaited.late(self._target.clock.monotonic())
+        lost = self._lost = {group: partitions for group, partitions in self._lost.items() if group in offsets}
         self._inexact = {
-            group: {where: SourceOffset(offsets[group][where].offset) for where in partitions}
-            for group, partitions in late.items()
+            group: {
+                where: SourceOffset(offsets[group][where].offset)
+                for where in (*late.get(group, ()), *lost.get(group, ()))
+            }
+            for group in late.keys() | lost.keys()
         }
         with self._lock:
             for group in self._standing.keys() - offsets.keys():
@@ -399,13 +405,18 @@ class CheckpointWriter:
         due: list[Checkpoint] = []
         standing: GroupOffsets = {}
         inexact: dict[TopicPartition, SourceOffset] = {}
+        lost: list[TopicPartition] = []
         now = self._target.clock.monotonic()
         for where, committed in offsets.items():
             upstream = SourceOffset(committed.offset)
             translated = self._translator.translate_offset(where, upstream)
             if translated is None:
+                if self._was_translated(before, where, upstream):
+                    continue
                 # A partition whose loss was logged is looked for again from time to time only.
-                if self._untranslated.setdefault((group, where.topic), now) != LOGGED:
+                if self._untranslated.setdefault((group, where.topic), now) == LOGGED:
+                    lost.append(where)
+                else:
                     inexact[where] = upstream
                 continue
             if not translated.exact:
@@ -419,7 +430,19 @@ class CheckpointWriter:
                 continue
             standing[new.remote] = CommittedOffset(new.downstream, new.metadata)
         self._awaited.update_group(group, inexact, now)
+        self._lost.pop(group, None)
+        if lost:
+            self._lost[group] = tuple(lost)
         return due, standing
+
+    def _was_translated(
+        self, last: Mapping[TopicPartition, Checkpoint], where: TopicPartition, upstream: SourceOffset
+    ) -> bool:
+        """Whether there is a checkpoint of this very offset: the source has deleted its record since, and with the
+        record goes the map."""
+        remote = self._translator.remote(where)
+        known = None if remote is None else last.get(remote)
+        return known is not None and known.upstream == upstream
 
     def _is_exact(self, where: TopicPartition, offset: SourceOffset) -> bool:
         found = self._translator.translate_offset(where, offset)

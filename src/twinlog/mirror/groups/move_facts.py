@@ -136,10 +136,16 @@ class MoveFacts:
         return self.target_leader and start is not None and resumes is not None and resumes < start
 
     @property
+    def unplaced(self) -> bool:
+        """Whether the target lacks an offset of the group, and the flow has no offset to commit there."""
+        known = (self.resumes, self.translated, self.checkpoint_target)
+        return self.target_leader and all(offset is None for offset in known)
+
+    @property
     def begins_alike(self) -> bool:
         """Whether the group begins by `auto.offset.reset` on both clusters, and the target lacks no record of the
         source's log: with `earliest` the group reads these records on either cluster, with `latest` on neither."""
-        if not self.before_source_start or not self.before_target_start:
+        if not self.before_source_start or not (self.before_target_start or self.unplaced):
             return False
         first = self.source_start_there
         has_all = first is not None and self.target_start is not None and first >= self.target_start

@@ -2,8 +2,9 @@
 
 The writer of checkpoints and the commits on the target see doubtful positions: an offset lacks an exact translation,
 or the target is further. The journals of switchovers, and all offset syncs and checkpoints, resolve a part of these
-doubts. While there is no doubt, no topic is read. A position that the target has deleted is a doubt, too, until the
-first offset of the source's log shows that the group begins alike on both clusters.
+doubts. While there is no doubt, no topic is read. A position that the target has deleted, and an offset without any
+translation, are doubts, too, until the first offset of the source's log shows that the group begins alike on both
+clusters.
 """
 
 from __future__ import annotations
@@ -64,15 +65,19 @@ class _Resolved(NamedTuple):
     moved_on: frozenset[tuple[GroupId, TopicPartition]]
 
 
-class _SourceLogs(NamedTuple):
-    """The first and next offsets of the source's logs that begin after a position which the target has deleted.
+class _DoubtedLogs(NamedTuple):
+    """The first and next offsets of logs with a doubt about a deleted position, or about an untranslated offset.
 
-    No copy of the present records of a log lies before its offset in `starts_there`, on the target.
+    The source's logs of deleted positions are left out unless they begin after the position. No copy of the present
+    records of a log lies before its offset in `starts_there`, on the target. The target's ends are those of
+    untranslated offsets alone.
     """
 
     starts: Mapping[TopicPartition, int]
     ends: Mapping[TopicPartition, int]
     starts_there: Mapping[TopicPartition, TargetOffset]
+    target_starts: Mapping[TopicPartition, int]
+    target_ends: Mapping[TopicPartition, int]
 
 
 class UnsafeGroups:
@@ -202,14 +207,14 @@ class UnsafeGroups:
         moves, returns = self._moves.read(), self._returns.read()
         moves = self._returns.mark_ended(moves)
         places = self._places(doubts)
-        logs = self._source_logs(deleted)
+        logs = self._doubted_logs(deleted, places)
         present, _ = self._target.call(self._admin.offsets, sorted({doubt.group for doubt in doubts}))
         active = self._active_on_target()
         right, exact, moved_on = set(), set(), set()
         for doubt in doubts:
-            if doubt not in places or (doubt.group not in present and doubt not in deleted):
+            place, key = places.get(doubt), (doubt.group, doubt.where)
+            if place is None or (doubt.group not in present and doubt not in deleted and place.offset is not None):
                 continue
-            place, key = places[doubt], (doubt.group, doubt.where)
             verdict = self._judge(doubt, place, present.get(doubt.group, {}), moves, returns, active, logs)
             obstacles = {reason.obstacle for reason in verdict.reasons}
             if not obstacles or (place.exact and Obstacle.TARGET_AHEAD not in obstacles):
@@ -220,13 +225,20 @@ class UnsafeGroups:
                 moved_on.add(key)
         return _Resolved(frozenset(right), frozenset(exact), frozenset(moved_on))
 
-    def _source_logs(self, deleted: Collection[Doubt]) -> _SourceLogs:
-        """The logs that begin after a position of `deleted`. Raises ClusterError."""
-        positions = [(doubt.where, doubt.offset) for doubt in deleted]
+    def _doubted_logs(self, deleted: Collection[Doubt], places: Mapping[Doubt, GroupPlace]) -> _DoubtedLogs:
+        """The logs of deleted positions, and of offsets that lack a place. Raises ClusterError."""
+        untranslated = {doubt: place.partition for doubt, place in places.items() if place.offset is None}
+        positions = [(doubt.where, doubt.offset) for doubt in (*deleted, *untranslated)]
         found = self._source.offsets({where for where, _ in positions}, latest=False)
-        starts = {where: found[where] for where, offset in positions if offset < found.get(where, 0)}
+        needed = {where for where, offset in positions if offset < found.get(where, 0)}
+        needed |= {doubt.where for doubt in untranslated}
+        starts = {where: found[where] for where in needed if where in found}
         ends = self._source.offsets(starts, latest=True)
-        return _SourceLogs(starts, ends, translate_starts(self._translator, positions, starts))
+        remotes = set(untranslated.values())
+        target_starts = {**self._finder.found.starts, **self._target.offsets(remotes, latest=False)}
+        target_ends = self._target.offsets(remotes, latest=True)
+        starts_there = translate_starts(self._translator, positions, starts)
+        return _DoubtedLogs(starts, ends, starts_there, target_starts, target_ends)
 
     def _active_on_target(self) -> frozenset[GroupId]:
         """The consumer groups that have members on the target; commits there look only at translated groups."""
@@ -278,15 +290,19 @@ class UnsafeGroups:
         moves: GroupMoves,
         returns: GroupMoves,
         active: Collection[GroupId],
-        logs: _SourceLogs,
+        logs: _DoubtedLogs,
     ) -> MoveVerdict:
         start, end = logs.starts.get(doubt.where), logs.ends.get(doubt.where)
-        if start is not None and doubt.offset >= start:
-            # The position of another group is before this log.
-            start = end = None
         key = doubt.group, place.partition
         stands = present.get(place.partition)
+        target_start, target_end = logs.target_starts.get(place.partition), logs.target_ends.get(place.partition)
         known = None if place.offset is None else TargetOffset(place.offset)
+        if known is not None:
+            target_end = None
+            if start is not None and doubt.offset >= start:
+                # The position of another group is before this log.
+                start = end = None
+        never_copied = known is None and start is not None and start == end
         return judge(
             MoveFacts(
                 group=doubt.group,
@@ -296,14 +312,16 @@ class UnsafeGroups:
                 source_start=None if start is None else SourceOffset(start),
                 source_end=None if end is None else SourceOffset(end),
                 source_start_there=logs.starts_there.get(doubt.where),
-                copied=doubt.offset,
+                # The metrics of the copies tell of records that are still to copy.
+                copied=None if never_copied else doubt.offset,
                 translated=known,
                 exact=place.exact,
                 past_copies=None if place.past is None else TargetOffset(place.past),
-                checkpoint_source=doubt.offset,
+                checkpoint_source=None if known is None else doubt.offset,
                 checkpoint_target=known,
                 target_committed=None if stands is None else TargetOffset(stands.offset),
-                target_start=self._finder.found.starts.get(place.partition),
+                target_start=None if target_start is None else TargetOffset(target_start),
+                target_end=None if target_end is None else TargetOffset(target_end),
                 from_target=self._translator.came_from_target(doubt.where.topic),
                 left_to_switchover=self._translator.left_to_switchover(doubt.where.topic),
                 active_on_source=doubt.group in self._writer.active_on_source,

@@ -193,9 +193,9 @@ class GroupOffset:
 
     @property
     def begins_by_reset(self) -> bool:
-        """Whether the target has deleted the group's position there, or the place."""
-        start = self.target_start
-        return start is not None and any(one is not None and one < start for one in (self.present, self.there))
+        """Whether the target has deleted the group's position there, or the place, or neither is known."""
+        start, known = self.target_start, [one for one in (self.present, self.there) if one is not None]
+        return start is not None and (not known or any(one < start for one in known))
 
 
 @dataclass(frozen=True, slots=True)

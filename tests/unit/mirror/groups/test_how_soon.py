@@ -103,6 +103,9 @@ class Copied:
     def find_hidden(self) -> None:
         """The source hides no topic."""
 
+    def remote(self, partition: TopicPartition) -> TopicPartition:
+        return THERE
+
     def translate_offset(self, partition: TopicPartition, offset: SourceOffset) -> TranslatedGroupOffset | None:
         if self.end is None:
             return None

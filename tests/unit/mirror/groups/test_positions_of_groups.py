@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import cast
 
 import pytest
 
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.record.records import Record
-from twinlog.mirror.groups.checkpoint_writer import LATE_S, AwaitedTranslations, CheckpointWriter
+from twinlog.mirror.groups.checkpoint_writer import LATE_S, LOGGED, AwaitedTranslations, CheckpointWriter
 from twinlog.mirror.groups.group_offsets import GroupOffsetTranslator, TranslatedGroupOffset
 from twinlog.mirror.groups.group_sync import ahead
 from twinlog.mirror.records import Checkpoint
@@ -32,6 +32,12 @@ class ScriptedTranslator:
 
     def translate_offset(self, partition: TopicPartition, offset: int) -> TranslatedGroupOffset | None:
         return self.translated
+
+    def remote(self, partition: TopicPartition) -> TopicPartition:
+        return THERE
+
+    def refresh(self, topics: Iterable[TopicName]) -> None:
+        """Nothing comes anew."""
 
 
 @pytest.fixture
@@ -154,3 +160,39 @@ def test_inexact_offsets_count_once_they_have_waited(writer: CheckpointWriter, t
     translator.translated = TranslatedGroupOffset(THERE, 9, True)
     writer._translate(GROUP, {HERE: CommittedOffset(9)})
     assert GROUP not in writer._awaited
+
+
+def test_an_untranslated_offset_counts_as_long_as_it_lasts(
+    writer: CheckpointWriter, translator: ScriptedTranslator
+) -> None:
+    """On the target the group begins by its auto.offset.reset, a minute later as well."""
+    offsets = {GROUP: {HERE: CommittedOffset(9)}}
+    writer._follow(offsets)
+    assert GROUP in writer._awaited
+    writer._untranslated[GROUP, HERE.topic] = LOGGED
+    writer._follow(offsets, every=True)
+    assert writer.inexact == {GROUP: {HERE: 9}}
+    assert GROUP not in writer._awaited, "it is rarely looked for again"
+    writer._follow(offsets)
+    assert writer.inexact == {GROUP: {HERE: 9}}
+    writer._take([stored(9, 7)])
+    translator.translated = TranslatedGroupOffset(THERE, TargetOffset(7), True)
+    writer._follow(offsets, every=True)
+    assert writer.inexact == {}
+    translator.translated = None
+    writer._untranslated[GROUP, HERE.topic] = LOGGED
+    writer._follow({GROUP: {HERE: CommittedOffset(8)}})
+    assert writer.inexact == {GROUP: {HERE: 8}}
+    writer._follow({})
+    assert writer.inexact == {}
+
+
+def test_an_offset_with_a_checkpoint_stays_known_after_the_source_has_deleted_it(writer: CheckpointWriter) -> None:
+    """The map of a partition begins at the first offset of the source."""
+    writer._take([stored(9, 7)])
+    writer._follow({GROUP: {HERE: CommittedOffset(9)}})
+    assert GROUP not in writer._awaited
+    assert not writer._untranslated, "the log says nothing of a missing checkpoint"
+    writer._follow({GROUP: {HERE: CommittedOffset(10)}})
+    assert GROUP in writer._awaited
+    assert writer._untranslated

@@ -275,6 +275,19 @@ def test_a_group_that_begins_alike_on_both_clusters_repeats_the_records_before_i
     assert kinds(of(**inexact, **forgotten)) == [Obstacle.NOT_EXACT]
 
 
+def test_a_group_without_any_place_on_the_target_begins_alike_once_the_source_has_deleted_its_position() -> None:
+    unplaced = {"translated": None, "exact": False, "checkpoint_source": None, "checkpoint_target": None}
+    alike = {**unplaced, "target_committed": None, "source_start": 120, "source_start_there": 90, "target_start": 80}
+    assert of(**alike, past_copies=80) == MoveVerdict()
+    assert kinds(of(**alike, past_copies=81)) == [Obstacle.NOT_EXACT]
+    assert kinds(of(**alike | {"source_start_there": 79}, past_copies=80)) == [Obstacle.NOT_TRANSLATED]
+    assert kinds(of(**alike | {"source_start": 100}, past_copies=80)) == [Obstacle.NOT_TRANSLATED]
+    assert kinds(of(**alike | {"target_leader": False}, past_copies=80)) == [Obstacle.NOT_TRANSLATED]
+    # The flow will commit a known place.
+    assert kinds(of(**alike | {"translated": 70})) == [Obstacle.NOT_COMMITTED]
+    assert kinds(of(**alike | {"target_committed": 85}, past_copies=80)) == [Obstacle.NOT_TRANSLATED]
+
+
 def test_the_text_of_a_deleted_position_counts_the_records_that_the_source_still_has() -> None:
     (reason,) = of(source_start=120, source_start_there=85, target_start=90).reasons
     assert "the log begins at 90: it lacks up to 5 records of the source's log" in reason.text

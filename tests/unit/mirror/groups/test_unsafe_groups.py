@@ -35,6 +35,9 @@ class Scene:
         self.clock = VirtualClock(0.0)
         self.asked: list[str] = []
         self.exact = False
+        self.untranslated = False
+        """Whether the group's own offset lacks a translation."""
+        self.past_copies: TargetOffset | None = None
         self.provers = 0
         self.present: dict[GroupId, GroupOffsets] = {SHOP: {THERE: CommittedOffset(165)}}
         self.proven: GroupPlace | None = None
@@ -42,6 +45,7 @@ class Scene:
         self.returns: dict[tuple[GroupId, TopicPartition], GroupMove] = {}
         self.silent = self.target_silent = False
         self.start = self.source_start = 0
+        self.end, self.source_end = 600, 500
         self.logs: set[TopicPartition] = set()
         """The partitions whose first offset was asked for."""
         self.listed: dict[GroupId, GroupListing] = {}
@@ -63,7 +67,7 @@ class Scene:
             came_from_target=lambda topic: topic == COPY.topic,
             left_to_switchover=lambda topic: topic == COPY.topic,
             refresh_back=self.read_back.extend,
-            past_copies=lambda where, offset: None,
+            past_copies=lambda where, offset: self.past_copies,
             copied_up_to=lambda: {HERE: SourceOffset(500)},
             translate_offset=self._translate,
         )
@@ -100,15 +104,17 @@ class Scene:
         if where == COPY:
             there = TargetOffset(90 if offset == 95 else offset - 5)
             return TranslatedGroupOffset(ORIGINAL, there, True) if COPY.topic in self.read_back else None
+        if self.untranslated and offset == self.writer.committed(SHOP)[HERE].offset:
+            return None
         return TranslatedGroupOffset(THERE, TargetOffset(165 if offset == 170 else offset - 5), self.exact)
 
     def _starts(self, partitions: Collection[TopicPartition], latest: bool) -> dict[TopicPartition, int]:
         if self.target_silent:
             raise ClusterError("no answer")
         if not {HERE, COPY}.isdisjoint(partitions):
-            return dict.fromkeys(partitions, 500 if latest else self.source_start)
+            return dict.fromkeys(partitions, self.source_end if latest else self.source_start)
         self.logs.update(partitions)
-        return dict.fromkeys(partitions, self.start)
+        return dict.fromkeys(partitions, self.end if latest else self.start)
 
     def read_in_copy(self) -> None:
         """Let the group read only in a copy of a topic of the target, and stand in the original at 60."""
@@ -265,6 +271,35 @@ def test_a_group_whose_position_the_source_has_deleted_too_counts_while_the_targ
     scene.source_start, scene.start = 500, 600
     scene.look()
     assert scene.before_start() == set(), "the source has no records"
+
+
+def test_an_untranslated_group_counts_until_it_begins_alike_on_both_clusters(scene: Scene) -> None:
+    """By `groups` its offset is older than any that can be translated."""
+    scene.untranslated, scene.present = True, {}
+    scene.past_copies = TargetOffset(100)
+    scene.start, scene.source_start = 100, 170
+    assert scene.look() == ({SHOP}, set()), "the source has the position"
+    scene.source_start = 171
+    assert scene.look() == (set(), set())
+    scene.start = 167
+    assert scene.look() == ({SHOP}, set()), "the target lacks a record of the source"
+    scene.start, scene.past_copies = 100, TargetOffset(101)
+    assert scene.look() == ({SHOP}, set()), "it would read a record that it may have read"
+    scene.past_copies = TargetOffset(100)
+    scene.present = {SHOP: {THERE: CommittedOffset(120)}}
+    assert scene.look() == ({SHOP}, set()), "it continues at an offset of its own"
+    scene.moves[SHOP, THERE] = move(170, 120)
+    assert scene.look() == (set(), set())
+
+
+def test_a_group_of_an_empty_topic_is_no_doubt_for_long(scene: Scene) -> None:
+    """Nothing was ever copied of it, so that its map is missing."""
+    scene.untranslated, scene.present = True, {}
+    scene.commit(0)
+    scene.source_end = scene.end = 0
+    assert scene.look() == (set(), set())
+    scene.source_end = 1
+    assert scene.look() == ({SHOP}, set())
 
 
 def test_a_deleted_position_in_a_copy_from_the_target_counts_while_the_original_lacks_records(scene: Scene) -> None:

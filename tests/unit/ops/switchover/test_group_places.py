@@ -211,6 +211,24 @@ def test_a_group_that_has_read_further_on_the_target_before_its_way_back_continu
     assert moves == ({(SHOP, COPY): GroupMove(SourceOffset(120), TargetOffset(150))} if moved else {})
 
 
+@pytest.mark.parametrize(("source_start", "begins_alike"), [(1000, True), (50, False)])
+def test_a_switchover_reports_a_group_without_any_place_only_while_the_source_has_its_position(
+    source_start: int, begins_alike: bool
+) -> None:
+    source, target = ScriptedGroups("a", 50), ScriptedGroups("b", 0)
+    source.log, target.log = {P0: (source_start, 1201)}, {COPY: (900, 1151), P0: (0, 5)}
+    groups = facts(source, target)
+    known = Known(1000, 1202, -50)
+    known.past_copies = lambda where, offset: 900  # type: ignore[method-assign]
+    vars(groups)["_forward"] = known
+    vars(groups)["_proofs"] = SimpleNamespace(prove=lambda places, *_: places)
+    seen = groups.read_groups([MovedTopic(ORDERS, COPY.topic, 1, ORDERS)], {P0: 1201}, {P0: 1151}, {})
+    result, there, skips, _, why = reports(seen)
+    assert (result, there) == ("unknown", None)
+    assert skips == (0 if begins_alike else None)
+    assert bool(why) is not begins_alike
+
+
 def reports(seen: MovedGroups) -> tuple[Any, ...]:
     """The result of the only offset, its place, and the records that the group skips and repeats."""
     (row,) = group_data(seen, judge(seen), {}, {})["groups"]["shop"]["offsets"]
