@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from typing import Literal
 
 import pytest
 
-from harness.acls import Acl, create_acls
+from harness.acls import Acl, acls, create_acls
 from harness.cluster import KafkaCluster
 from harness.groups import commit_offsets
 from harness.produce import numbered, produce
 from harness.topics import create_topic, delete_topic, topics
 from tests.connected_admins import plain_login
-from tests.integration.flows.light_flow import LightFlow
+from tests.integration.flows.light_flow import LightFlow, copy_what_is_there
 from tests.integration.kafka.test_rights import delete_acls
 from tests.integration.ops.switchover.commands import (
     MIRROR,
     PARTITIONS,
     Commands,
     enter_group,
+    producer_rights,
     stands,
 )
 from tests.integration.running import sasl_properties
@@ -26,6 +28,8 @@ from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.model.types import Alias
 from twinlog.ops.switchover.journal import TOPIC, TopicJournal
 from twinlog.ops.switchover.model import SwitchoverDirection
+
+EMERGENCY = ("--from", "east", "--to", "west", "--wave", "refused", "--emergency")
 
 
 @pytest.mark.scenario
@@ -86,6 +90,69 @@ def test_a_commit_that_a_right_is_missing_for_is_found_before_and_named_after(
         assert stands(east, group, topic) == [0] * PARTITIONS
     finally:
         flow.stop()
+
+
+@pytest.mark.scenario
+def test_an_emergency_whose_fence_may_not_be_lifted_continues_and_lifts_it_once_it_may(
+    pair: tuple[KafkaCluster, KafkaCluster], commands: Commands, topic_name: str
+) -> None:
+    east, west = pair
+    topic, remote, group, login = topic_name, f"east.{topic_name}", f"g-{topic_name}", f"User:{MIRROR}"
+    create_topic(east, topic, PARTITIONS)
+    create_acls(east, producer_rights(topic))
+    produce(east, topic, numbered(100))
+    file, lost = commands.file("east->west"), commands.file("east->west", east_is_lost=True)
+    copy_what_is_there(file, "east->west")
+    commands.run("switchover", lost, *EMERGENCY)
+
+    # East is back, and the login may look at its ACLs and quotas, and change neither.
+    file.write_text(file.read_text() + sasl_properties({"east": east}, MIRROR))
+    looks = [
+        Acl("kafka-cluster", login, operation, resource="BROKER") for operation in ("DESCRIBE", "DESCRIBE_CONFIGS")
+    ]
+    changes = [Acl("kafka-cluster", login, operation, resource="BROKER") for operation in ("ALTER", "ALTER_CONFIGS")]
+    rights = [
+        Acl("mm2-", login, "ALL", pattern="PREFIXED"),
+        Acl("mm2-", login, "ALL", resource="TRANSACTIONAL_ID", pattern="PREFIXED"),
+        Acl(topic, login, "READ"),
+        Acl(topic, login, "DESCRIBE_CONFIGS"),
+        Acl(group, login, "READ", resource="GROUP"),
+    ]
+    create_acls(east, [*rights, *looks])
+    by_quota, path = (*EMERGENCY, "--fence", "quota"), commands.home / "refused"
+    try:
+        rehearsed = commands.run("switchover", file, *EMERGENCY, "--dry-run")
+        (call,) = (line.strip() for line in rehearsed.splitlines() if "create ACL on east: DENY WRITE" in line)
+        text = commands.run("switchover", file, *EMERGENCY, code=1)
+        assert "TW-SWITCH-20: producers on east are unfenced, though east answers" in text, text
+        assert f"{login} lacks ALTER on the cluster" in text, text
+
+        # As if east had created the ACL, and its answer had been lost.
+        pattern: Literal["LITERAL", "PREFIXED"] = "PREFIXED" if call.endswith("(prefix)") else "LITERAL"
+        denial = Acl(topic, "User:*", "WRITE", "DENY", pattern=pattern)
+        create_acls(east, [denial])
+        commit_offsets(east, {group: {(topic, 0): 40}})
+        rehearsed = commands.run("switchover", file, *by_quota, "--dry-run")
+        assert call.replace("create", "delete") in rehearsed, rehearsed
+        assert "set on east: producer_byte_rate = 10 for user <default>" in rehearsed
+        text = commands.run("switchover", file, *by_quota, "--report", path, code=1)
+        assert f"{login} lacks ALTER on the cluster" in text, text
+        assert "needed for removing ACLs" in text
+        assert denial in acls(east)
+        assert stands(west, group, remote)[0] == 40, "the groups follow all the same"
+        report = commands.report(path)
+        assert "records of east without a copy: 0 records at " in str(report["notes"])
+        assert (report["fence"], len(report["failed"])) == ("acl", 1)
+
+        create_acls(east, changes)
+        commands.run("switchover", file, *by_quota, "--report", path)
+        assert denial not in acls(east)
+        report = commands.report(path)
+        assert (report["fence"], report["failed"]) == ("quota", [])
+        commands.run("switchover", file, *EMERGENCY[:-1], "--release")
+    finally:
+        for one in {*looks, *changes} & acls(east):
+            delete_acls(east, one)
 
 
 def test_rights_on_the_journal_are_found_without_a_change(pair: tuple[KafkaCluster, KafkaCluster]) -> None:
