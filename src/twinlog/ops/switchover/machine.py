@@ -16,6 +16,7 @@ from twinlog.errors import ClusterError, FencedError, RefusedError, TwinlogError
 from twinlog.errors.message_ids import id_of, with_id, without_id
 from twinlog.kafka.retry import SWITCHOVER_STEP, retry_in_thread
 from twinlog.mirror.topics.journal_keys import StepPhase, SwitchoverState
+from twinlog.model.types import TopicName
 from twinlog.ops.switchover.journal import (
     JournalEntries,
     JournalEntry,
@@ -304,10 +305,22 @@ class SwitchoverMachine:
         begun = JournalLine("groups", StepPhase.BEGUN, JournalEntry(self._world.now_ms(), {}))
         result = STEPS["groups"].act(context)
         if not isinstance(result, EarlierStep):
-            result["unmoved"] = self._world.find_unmoved_topics(context.topics) if self._world.source_answers else []
+            result["unmoved"] = self._find_unmoved(context)
             self._journal.write(
                 [begun, JournalLine("groups", StepPhase.DONE, JournalEntry(self._world.now_ms(), result))]
             )
+
+    def _find_unmoved(self, context: StepContext) -> list[TopicName]:
+        """The topics of the flow that no switchover has moved; empty for a source that has fallen silent."""
+        if not self._world.source_answers:
+            return []
+        try:
+            return self._world.find_unmoved_topics(context.topics)
+        except ClusterError:
+            if context.options.kind is not SwitchoverKind.EMERGENCY:
+                raise
+            # The groups have moved by their checkpoints, and a later run looks again.
+            return []
 
     def _fence_returned_source(self, run: SwitchoverRun, wanted: FenceMethod | None) -> None:
         """Raise the fence that an emergency had to leave out, if the source answers now; its other steps stay done.

@@ -457,6 +457,24 @@ def test_a_source_that_falls_silent_during_its_count_ends_no_emergency() -> None
     assert "the records on a stay uncounted: cluster a: no broker answers" in told
 
 
+def test_a_source_that_falls_silent_again_leaves_the_groups_of_a_repeat_in_the_journal() -> None:
+    """They have their offsets on the target by then."""
+    emergency = SwitchoverOptions(SwitchoverKind.EMERGENCY)
+    brokers = Brokers(A_TO_B, source_lost=True, group_at={P0: 8, P1: 20})
+    machine(brokers).run(emergency)
+    brokers.source_lost, brokers.group_at = False, {P0: 9, P1: 20}
+    world = ScriptedWorld(brokers, Kill())
+
+    def silent(*_: Any) -> Any:
+        raise ClusterError("cluster a: no broker answers")
+
+    world.groups = world.find_unmoved_topics = world.source_ends = silent  # type: ignore[method-assign]
+    world.groups_by_checkpoints = ScriptedWorld(brokers, Kill()).groups_by_checkpoints  # type: ignore[method-assign]
+    entries = SwitchoverMachine(world, ScriptedJournal(brokers, Kill()), "host 1").run(emergency)
+    groups = (entries.done("groups") or {})["groups"]
+    assert {one["offset"] for one in groups["shop"]["offsets"]} == {9, 20}
+
+
 def test_a_new_emergency_asks_a_cluster_that_was_silent_before() -> None:
     emergency = SwitchoverOptions(SwitchoverKind.EMERGENCY)
     brokers = Brokers(A_TO_B, keeps_names=False, source_lost=True)
