@@ -15,7 +15,7 @@ import socket
 import ssl
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from http import HTTPStatus
@@ -37,6 +37,9 @@ _WAITING = 1024
 _LOG = logging.getLogger(__name__)
 _GRACE_S = 3.0
 """How long requests may run after the server stops, in seconds; then they are answered with 503."""
+
+_FIRST_S = 2.0
+"""How long after its beginning a connection may bring its first request while the server stops, in seconds."""
 
 _START_S = 60.0
 
@@ -79,6 +82,7 @@ class _Bounded(H11Protocol):
         self.idle_since = self.loop.time()
         self._idle: asyncio.TimerHandle | None = None
         self._refused = False
+        self._ending = False
 
     @property
     def waits(self) -> bool:
@@ -101,8 +105,24 @@ class _Bounded(H11Protocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        if not self._refused:
-            super().data_received(data)
+        if self._refused:
+            return
+        super().data_received(data)
+        if self._ending and self.cycle is not None:
+            self.cycle.keep_alive = False
+
+    def shutdown(self) -> None:
+        """Close after the answer to the request under way; a young connection may still bring its first request.
+
+        The client of such a connection sends its request all the same. After a reset the client is unable to tell
+        whether the request was fulfilled.
+        """
+        left_s = self.idle_since + _FIRST_S - self.loop.time()
+        if self.cycle is None and left_s > 0:
+            self._ending = True
+            self._hang_up_in(left_s)
+        else:
+            super().shutdown()
 
     def on_response_complete(self) -> None:
         self._becomes_idle()
@@ -139,9 +159,12 @@ class _Bounded(H11Protocol):
 
     def _becomes_idle(self) -> None:
         self.idle_since = self.loop.time()
+        self._hang_up_in(self.limits.idle_s)
+
+    def _hang_up_in(self, seconds: float) -> None:
         if self._idle is not None:
             self._idle.cancel()
-        self._idle = self.loop.call_later(self.limits.idle_s, self._hang_up)
+        self._idle = self.loop.call_later(seconds, self._hang_up)
 
     def _hang_up(self) -> None:
         if self.waits and not self.transport.is_closing():
@@ -288,6 +311,38 @@ class BoundServer(Server):
 
     async def serve(self, sockets: list[socket.socket] | None = None) -> None:
         await super().serve(sockets or self._sockets)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Close the listeners, and answer the clients that had connected before.
+
+        At the close of a listener the system resets the connections that it still holds for the server.
+        """
+        loop = asyncio.get_running_loop()
+        held = [connection for listener in self._sockets for connection in _accept_held(listener)]
+        for server in self.servers:
+            server.close()
+        if held:
+            await asyncio.wait([loop.create_task(self._serve_held(one)) for one in held], timeout=_FIRST_S)
+        await super().shutdown(sockets)
+
+    async def _serve_held(self, connection: socket.socket) -> None:
+        loop, config = asyncio.get_running_loop(), self.config
+
+        def protocol() -> asyncio.Protocol:
+            return config.http_protocol_class(  # type: ignore[call-arg]
+                config=config, server_state=self.server_state, app_state=self.lifespan.state, _loop=loop
+            )
+
+        # The client may be gone, or fail in the handshake of TLS.
+        with suppress(OSError):
+            await loop.connect_accepted_socket(protocol, connection, ssl=config.ssl)
+
+
+def _accept_held(listener: socket.socket) -> Iterator[socket.socket]:
+    """Accept the connections that the system holds for a listener that never blocks."""
+    with suppress(OSError):
+        while True:
+            yield listener.accept()[0]
 
 
 def _config(app: ASGIApp, tls: ssl.SSLContext | None, limits: Limits) -> Config:

@@ -427,6 +427,70 @@ def test_it_stops_while_clients_are_connected(tls: Tls, caplog: pytest.LogCaptur
     assert not [record for record in caplog.records if record.levelno >= logging.ERROR and "uvicorn" not in record.name]
 
 
+def test_a_client_that_had_connected_before_the_end_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its request arrives once the listener is closed."""
+    for name in ("_FIRST_S", "_GRACE_S"):
+        monkeypatch.setattr(listening, name, DEADLINE_S)
+    with serving() as client:
+        (server,) = client.server._serving.servers
+        silent, early = (http.client.HTTPConnection(urlsplit(client.url).netloc, timeout=DEADLINE_S) for _ in "ab")
+        for connection in (silent, early):
+            connection.connect()
+        wait_for(lambda: len(server.server_state.connections) == 2, DEADLINE_S, "both are connected")
+        ending = threading.Thread(target=client.server.stop)
+        ending.start()
+        wait_for(lambda: refuses(client.url), DEADLINE_S, "the listener is closed")
+        early.request("PUT", "/connectors/c/config", b"{}", {"Content-Type": "application/json"})
+        assert early.getresponse().status == 201
+        silent.close()
+        ending.join(DEADLINE_S)
+        assert not ending.is_alive()
+    assert list(client.herder.kept) == ["c"]
+
+
+def refuses(url: str) -> bool:
+    parts = urlsplit(url)
+    try:
+        socket.create_connection((parts.hostname or "", parts.port or 0)).close()
+    except ConnectionRefusedError:
+        return True
+    return False
+
+
+@pytest.mark.parametrize("listener", [HTTP, HTTPS])
+def test_a_client_that_the_system_has_accepted_for_the_server_is_answered(
+    listener: ListenerAddress, above: Certified, tmp_path: Path, tls: Tls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The client connects after the last look of the server's event loop, and before the close of the listener."""
+    stands, goes_on = threading.Event(), threading.Event()
+    on_tick = listening.BoundServer.on_tick
+
+    async def stand_still(self: listening.BoundServer, counter: int) -> bool:
+        ends = await on_tick(self, counter)
+        if ends:
+            stands.set()
+            assert goes_on.wait(DEADLINE_S)
+        return ends
+
+    for name in ("_FIRST_S", "_GRACE_S"):
+        monkeypatch.setattr(listening, name, DEADLINE_S)
+    monkeypatch.setattr(listening.BoundServer, "on_tick", stand_still)
+    trusts = context(above, tmp_path, server=False)
+    with serving(RestSettings((listener,)), tls=tls, client_tls=trusts) as client:
+        ending = threading.Thread(target=client.server.stop)
+        ending.start()
+        assert stands.wait(DEADLINE_S)
+        held = socket.create_connection((urlsplit(client.url).hostname or "", urlsplit(client.url).port or 0))
+        goes_on.set()
+        connection = http.client.HTTPConnection(urlsplit(client.url).netloc, timeout=DEADLINE_S)
+        connection.sock = trusts.wrap_socket(held, server_hostname="localhost") if listener.tls else held
+        connection.request("GET", "/connectors")
+        assert connection.getresponse().read() == b"[]"
+        connection.close()
+        ending.join(DEADLINE_S)
+        assert not ending.is_alive()
+
+
 def test_a_server_that_never_started_is_stopped() -> None:
     RestServer(RestApi(FakeHerder(), RestSettings(LOOPBACK), SYSTEM)).stop()
 
