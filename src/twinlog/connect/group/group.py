@@ -196,6 +196,8 @@ class WorkerGroup(GroupMembership):
         """The state of this worker that its last join sent to the leader."""
         self._planned: Mapping[ConnectorName, WorkerId] = {}
         """For the leader: the next worker of each connector that another worker has to end first."""
+        self._assigned: Mapping[ConnectorName, ConnectorWeight] = {}
+        """For the leader: the connectors of its last assignments."""
         self._lock = threading.Lock()
         self._logged = LogOnce(self._clock)
 
@@ -308,6 +310,9 @@ class WorkerGroup(GroupMembership):
             self.assignment = assignment
             self.revoked = self._sent.owned - assignment.connectors
             self.joined = True
+        if assignment.leads and self._assigned != self._connectors():
+            # Connectors came since the assignments were made, when this worker did not yet lead.
+            self._session.rejoin()
         self._changed()
 
     async def _leave_those(self, others: Assignment) -> NoReturn:
@@ -331,7 +336,8 @@ class WorkerGroup(GroupMembership):
         given = dict.fromkeys(workers, frozenset[ConnectorName]())
         owned = {member: one.owned for member, one in able.items()}
         unready = {member for member, one in able.items() if not one.ready}
-        spread = assign_connectors(owned, self._connectors(), self._planned, unready)
+        self._assigned = self._connectors()
+        spread = assign_connectors(owned, self._assigned, self._planned, unready)
         self._planned = spread.planned
         given |= spread.given
         owners = {name: workers[member].url for member, names in given.items() for name in names}

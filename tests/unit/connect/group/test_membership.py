@@ -140,6 +140,17 @@ def test_connectors_spread_and_go_on_elsewhere_when_their_worker_leaves() -> Non
         assert here.until(lambda: len(two.owned) == 4) < SOON_S
 
 
+def test_a_connector_that_comes_while_a_worker_begins_to_lead_is_assigned() -> None:
+    """It is missing in the assignments, which are on their way to the coordinator."""
+    with world(1) as here:
+        (one,) = here.workers
+        here.cluster.fault(SYNC_GROUP, Fault(delay_s=1.0), times=1)
+        one.group.rejoin()
+        here.until(lambda: here.cluster.faults_left == 0)
+        here.connectors.append(ConnectorName("e"))
+        here.until(here.spread, SOON_S)
+
+
 def test_a_worker_with_other_topics_is_told_so_and_given_nothing() -> None:
     with world() as here:
         odd = here.begin("odd", replace(SETTINGS, status_storage=StorageTopic("others", 1, 1)))
