@@ -213,18 +213,23 @@ class WorkerGroup(GroupMembership):
         """
         until = self._clock.monotonic() + CONFIRM_S
         while self.term == term:
-            generation = self._membership.generation
-            if generation is None:
+            if self._membership.generation is None:
                 return False
-            result = self._admin.call(self._membership.send_heartbeat)
-            if result is HeartbeatResult.UNKNOWN_MEMBER:
-                return False
-            if result is not HeartbeatResult.OTHER_GENERATION:
-                return self.term == term
-            # A new generation may just have begun, which this worker is about to join.
-            enters = self._session.joining or self._membership.generation is not generation
-            if self._clock.monotonic() >= until or not enters:
-                return False
+            late = self._clock.monotonic() >= until
+            try:
+                result = self._admin.call(self._membership.send_heartbeat)
+            except ClusterError as error:
+                if late or not error.retriable:
+                    raise
+            else:
+                if result is HeartbeatResult.UNKNOWN_MEMBER:
+                    return False
+                if result is not HeartbeatResult.OTHER_GENERATION:
+                    return self.term == term
+                # This worker is about to join a new generation that has just begun, or its next heartbeat ends the
+                # term.
+                if late:
+                    return False
             self._clock.sleep(GROUP_MEMBER.first_s / 5)
         return False
 

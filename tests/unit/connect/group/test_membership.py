@@ -151,6 +151,25 @@ def test_a_connector_that_comes_while_a_worker_begins_to_lead_is_assigned() -> N
         here.until(here.spread, SOON_S)
 
 
+@pytest.mark.parametrize("code", [Code.COORDINATOR_LOAD_IN_PROGRESS, Code.ILLEGAL_GENERATION])
+def test_a_leader_is_confirmed_though_a_heartbeat_fails(code: int) -> None:
+    """A heartbeat may overtake the answer to a join, which shows the next generation."""
+    with world(1) as here:
+        (one,) = here.workers
+        here.cluster.fault(HEARTBEAT, Fault(code=code), times=1)
+        assert one.group.confirm_membership(one.group.term)
+        assert here.cluster.faults_left == 0
+
+
+def test_a_leader_that_was_removed_is_not_confirmed() -> None:
+    with world(1) as here:
+        (one,) = here.workers
+        here.unheard_s = UNHEARD_S
+        here.cluster.groups.forget(SETTINGS.group_id, here.state.leader)
+        assert not one.group.confirm_membership(one.group.term)
+        here.until(here.spread)
+
+
 def test_a_worker_with_other_topics_is_told_so_and_given_nothing() -> None:
     with world() as here:
         odd = here.begin("odd", replace(SETTINGS, status_storage=StorageTopic("others", 1, 1)))
