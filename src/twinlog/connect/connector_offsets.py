@@ -52,7 +52,7 @@ ZERO = {"offset": 0}
 class ConnectorOffsets:
     """Reads and changes stored offsets of connectors; may be used from several threads.
 
-    `state` has the offsets of a standalone worker. Writes stop as soon as `allowed()` is false.
+    `state` has the offsets of a standalone worker. Writes stop as soon as `allowed()` is false, and reads continue.
     """
 
     def __init__(
@@ -185,7 +185,7 @@ class ConnectorOffsets:
     def _open(self, settings: FlowSettings) -> Iterator[ClusterAdmin]:
         admin = self._connect(settings.target, settings.target_admin.client)
         try:
-            admin.client.append_only_while(self._allowed)
+            admin.client.append_only_while(self._allowed, reads=True)
             admin.connect()
             yield admin
         finally:

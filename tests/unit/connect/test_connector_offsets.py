@@ -62,13 +62,15 @@ class Target:
         self.topics_: dict[str, list[StoredRecord]] = defaultdict(list)
         self.error: ClusterError | None = None
         self.open = 0
+        self.may_read = False
         self.client = self
 
     def __call__(self, *_: object) -> Target:
         self.open += 1
         return self
 
-    def append_only_while(self, _: object) -> None: ...
+    def append_only_while(self, allowed: Callable[[], bool], *, reads: bool = False) -> None:
+        self.may_read = reads or allowed()
 
     def connect(self) -> None:
         if self.error is not None:
@@ -81,6 +83,8 @@ class Target:
         return self.topics_
 
     def reader(self, _: object, topic: str, **__: object) -> Any:
+        if not self.may_read:
+            raise ClusterError("its connections for records are silent")
         records = [(None, SimpleNamespace(key=key, value=value)) for key, value in self.topics_.get(topic, [])]
         return SimpleNamespace(read=lambda: iter(records))
 
@@ -191,6 +195,13 @@ def test_a_topic_of_its_own_comes_first_and_is_reset_with_the_one_before(make: M
     assert offsets.read_offsets(C) == []
     target.topics_["own"] = []
     assert offsets.read_offsets(C) == []
+
+
+def test_a_worker_outside_its_group_shows_offsets(make: Make, target: Target) -> None:
+    _, flows, state = make(offset("x", 41))
+    target.keeps(GROUPS, offset("y", 7))
+    offsets = ConnectorOffsets(CONFIG, state, flows, SYSTEM, lambda: False, cast(Any, target))
+    assert offsets.read_offsets(C) == [offset("y", 7), offset("x", 41)]
 
 
 @pytest.mark.parametrize("kind", [ClusterError, RefusedError])
