@@ -324,7 +324,9 @@ class Herder:
             if not created and not replace:
                 raise RequestError(409, f"Connector {name} already exists")
             self._may.call_step(lambda: self._state.put(name, wanted, initial if created else None))
-        return Created(created, self.info(name))
+            # The next change may remove the connector.
+            info = self.info(name)
+        return Created(created, info)
 
     def patch(self, name: ConnectorName, changes: Mapping[str, str | None]) -> Created:
         """Change some keys of a connector's configuration; None removes a key (KIP-477)."""
@@ -333,7 +335,8 @@ class Herder:
         with self._may.as_leader():
             wanted = self._checked(name, self._merged(name, changes), ask=False)
             self._may.call_step(lambda: self._state.put(name, wanted))
-        return Created(False, self.info(name))
+            info = self.info(name)
+        return Created(False, info)
 
     def delete(self, name: ConnectorName) -> None:
         """Remove a connector. Its stored offsets stay."""

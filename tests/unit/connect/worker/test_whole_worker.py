@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
 from harness.wait import wait_for
 from tests.unit.connect.worker.whole_worker import whole_worker
+from twinlog.connect.requests import RequestGuard
+from twinlog.worker.connectors.model import ConnectorName
 
 CHECKPOINT = {
     "connector.class": "MirrorCheckpoint",
@@ -72,3 +79,23 @@ def test_connectors_without_a_position_store_what_mirror_makers_own_do() -> None
         assert offsets("h") == []
         assert client.ask("PUT", "/connectors/h/resume").status == 202
         wait_for(lambda: offsets("h") != [], 60, "it has stored it again")
+
+
+@pytest.mark.parametrize("method", ["PUT", "PATCH"])
+def test_a_changed_connector_is_shown_though_the_next_change_removes_it(
+    method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    as_leader = RequestGuard.as_leader
+
+    @contextmanager
+    def then_removed(self: RequestGuard) -> Iterator[None]:
+        with as_leader(self):
+            yield
+        self._state.remove(ConnectorName("c"))
+
+    with whole_worker() as (client, _):
+        assert client.ask("PUT", "/connectors/c/config", CHECKPOINT).status == 201
+        monkeypatch.setattr(RequestGuard, "as_leader", then_removed)
+        answer = client.ask(method, "/connectors/c/config", CHECKPOINT)
+        assert (answer.status, answer.json["name"]) == (200, "c")
+        assert client.get("/connectors/c").status == 404
