@@ -163,6 +163,11 @@ class Herder:
         return self._thread.started.is_set()
 
     @property
+    def left(self) -> bool:
+        """Whether this worker has left its group, because it stops. Returns at once."""
+        return self._thread.left
+
+    @property
     def failure(self) -> str | None:
         """Why the worker ended by itself."""
         return self._thread.failure
@@ -383,7 +388,7 @@ class Herder:
 
     def reset_active_topics(self, name: ConnectorName) -> None:
         """Forget the topics that a connector has used."""
-        self._may.require_started()
+        self._may.wait_assignment()
         topics = self._state.query_state(lambda _, statuses: list(statuses.active_topics(name)))
         self._may.call_step(lambda: self._state.report([ActiveTopicRecord(name, topic, None) for topic in topics]))
 

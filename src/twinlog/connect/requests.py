@@ -96,8 +96,9 @@ class RequestGuard:
         until = self._clock.monotonic() + GROUP_S
         while True:
             assignment = self._thread.group.assignment
+            ready = self._thread.started.is_set() and not self._thread.left
             # After a possible loss of this worker's membership, another leader may write.
-            if self._thread.started.is_set() and assignment is not None and self._thread.group.leads_for_s() > 0:
+            if ready and assignment is not None and self._thread.group.leads_for_s() > 0:
                 return assignment
             self._go_on_waiting(until)
 
@@ -118,7 +119,7 @@ class RequestGuard:
                     "Cannot complete request because this worker is not the leader.", assignment.leader_url
                 )
             with self._thread.changing:
-                if self._thread.group.term != term:
+                if self._thread.left or self._thread.group.term != term:
                     # The worker has left the group during the wait for the lock.
                     continue
                 claimed = self._try_to_fence(assignment, until)

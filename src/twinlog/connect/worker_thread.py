@@ -29,6 +29,7 @@ from twinlog.errors import (
     TooFewBrokersError,
     TopicGoneError,
     TwinlogError,
+    UnavailableError,
 )
 from twinlog.errors.message_ids import told, with_id
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
@@ -170,7 +171,8 @@ class WorkerThread:
     def standing_still(self, name: ConnectorName, timeout_s: float) -> Iterator[None]:
         """Hold a connector of this worker: it has ended, and stays ended on all workers meanwhile.
 
-        Raises RequestError 409 when the connector still runs after `timeout_s` seconds.
+        Raises RequestError 409 when the connector still runs after `timeout_s` seconds, and UnavailableError once this
+        worker stops: another worker gets the connector.
         """
         until = self._clock.monotonic() + timeout_s
         with self._following:
@@ -178,7 +180,9 @@ class WorkerThread:
         self._wake.set()
         try:
             while not self._stands_still(name):
-                if self._clock.monotonic() >= until or self._stopping.is_set():
+                if self._stopping.is_set():
+                    raise UnavailableError("This worker is stopping.")
+                if self._clock.monotonic() >= until:
                     raise RequestError(
                         409, f"Connector {name} is still being ended on worker {self.worker_id}: try it again."
                     )

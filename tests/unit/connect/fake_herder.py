@@ -56,6 +56,7 @@ class FakeHerder(Herder):
     levels: dict[str, str] = field(default_factory=dict)
     failed: str | None = None
     started: bool = True
+    left: bool = False
     asked: list[TopicControlRequest] = field(default_factory=list)
     result: str = "applied"
     revised: int | None = None

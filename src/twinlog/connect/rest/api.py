@@ -76,10 +76,13 @@ class RestApi:
     async def wait_started(self) -> None:
         """Wait on the event loop until this worker has read the state of the connectors.
 
-        An early request waits as in Connect, up to the time limit of every request.
+        An early request waits as in Connect, up to the time limit of every request. Raises UnavailableError once this
+        worker stops.
         """
         pause_s = LOOK_S[0]
         while not self.herder.started:
+            if self.herder.left:
+                raise UnavailableError("This worker is stopping.")
             await asyncio.sleep(pause_s)
             pause_s = min(1.2 * pause_s, LOOK_S[1])
 

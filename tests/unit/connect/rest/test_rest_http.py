@@ -296,6 +296,18 @@ def test_what_comes_while_the_worker_starts_waits_and_keeps_no_thread() -> None:
         assert {one.result(DEADLINE_S).status for one in held[::4]} == {200}
 
 
+@pytest.mark.parametrize(("method", "path"), [("GET", "/connectors"), ("PUT", "/connectors/c/config")])
+def test_what_waits_for_a_worker_that_stops_before_its_start_may_be_sent_again(method: str, path: str) -> None:
+    herder = FakeHerder(started=False)
+    with serving(herder=herder) as client, ThreadPoolExecutor(1) as callers:
+        held = callers.submit(client.ask, method, path, {"a": "b"} if method == "PUT" else None)
+        herder.left = True
+        answer = held.result(DEADLINE_S)
+    assert (answer.status, answer.message) == (503, "This worker is stopping.")
+    assert answer.headers["retry-after"] == "1"
+    assert herder.calls == []
+
+
 def test_changes_that_wait_hold_nothing_else_up() -> None:
     go_on = threading.Event()
     herder = FakeHerder(before=lambda method: bool(method == "put" and go_on.wait(DEADLINE_S)) and None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -99,3 +100,34 @@ def test_a_changed_connector_is_shown_though_the_next_change_removes_it(
         answer = client.ask(method, "/connectors/c/config", CHECKPOINT)
         assert (answer.status, answer.json["name"]) == (200, "c")
         assert client.get("/connectors/c").status == 404
+
+
+def test_a_worker_that_stops_leaves_changes_to_another_worker() -> None:
+    with whole_worker() as (client, _):
+        assert client.ask("PUT", "/connectors/c/config", CHECKPOINT).status == 201
+        assert client.ask("PUT", "/connectors/c/stop").status == 204
+
+        def refused(method: str, path: str, body: object = None) -> bool:
+            answer = client.ask(method, path, body)
+            return (answer.status, answer.headers.get("retry-after")) == (503, "1")
+
+        thread = client.herder._thread
+        ending = threading.Thread(target=client.herder.stop)
+        # The worker has ended its connectors, and is still a member of its group.
+        with thread.changing:
+            ending.start()
+            wait_for(lambda: not thread.running.connectors, 60, "its connectors have ended")
+            assert refused("DELETE", "/connectors/c/offsets")
+        ending.join()
+        for method, path, body in (
+            ("PUT", "/connectors/c/config", CHECKPOINT),
+            ("PATCH", "/connectors/c/config", {"topics": "t"}),
+            ("POST", "/connectors", {"name": "d", "config": CHECKPOINT}),
+            ("POST", "/connectors/c/restart", None),
+            ("PUT", "/connectors/c/resume", None),
+            ("PUT", "/connectors/c/topics/reset", None),
+            ("DELETE", "/connectors/c/offsets", None),
+            ("DELETE", "/connectors/c", None),
+        ):
+            assert refused(method, path, body), path
+        assert client.get("/connectors").json == ["c"]
