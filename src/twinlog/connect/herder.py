@@ -120,7 +120,7 @@ class Herder:
             topics=config.settings.topic_tracking,
         )
         self._group = self._thread.group
-        self._may = RequestGuard(self._state, self._thread, admin.clock)
+        self._may = RequestGuard(self._state, self._thread, admin.clock, session)
         self._zombies = Zombies(self._state, self._flows, self._may.call_step, connect)
         self._offsets = ConnectorOffsets(
             config, self._state, self._flows, admin.clock, lambda: self._group.leads_for_s() > 0, connect

@@ -29,7 +29,7 @@ from twinlog.model.amounts import LAST, counted, read_moment
 from twinlog.ops.topics.reader import TopicsReader, this_process
 from twinlog.ops.topics.text import command_json, moves_json, outcome_json, topics_json
 from twinlog.settings.flow import FlowSettings
-from twinlog.settings.worker import WorkerSettings
+from twinlog.settings.worker import GroupSettings, WorkerSettings
 from twinlog.worker.connectors.model import ConnectorName, StoredOffset, TargetState, TopicControlRequest
 from twinlog.worker.connectors.offset_rules import check_offsets
 from twinlog.worker.control.model import LogPlace, LogPlaceKind, TopicCommand, TopicVerb
@@ -46,8 +46,6 @@ FENCE_S = 60.0
 
 The API waits longer, so that the answer has the reason.
 """
-OWNER_S = 15.0
-"""How long a request waits for a worker that has the connector: longer than a session and a rebalance."""
 POLL_S = 0.05
 
 END_S = 30.0
@@ -58,12 +56,17 @@ WAIT_S = 10.0
 
 
 class RequestGuard:
-    """The changes that this worker may make at present; may be used from several threads."""
+    """The changes that this worker may make at present; may be used from several threads.
 
-    def __init__(self, state: GroupState, thread: WorkerThread, clock: Clock) -> None:
+    A standalone worker has no `group`.
+    """
+
+    def __init__(self, state: GroupState, thread: WorkerThread, clock: Clock, group: GroupSettings | None) -> None:
         self._state = state
         self._thread = thread
         self._clock = clock
+        self._owner_s = 0.0 if group is None else group.takeover_s
+        """How long a request waits for a worker that has the connector."""
 
     def require_started(self) -> None:
         """Wait until the worker has read the state of the connectors.
@@ -152,7 +155,7 @@ class RequestGuard:
 
     def require_own(self, name: ConnectorName) -> None:
         """Raises NotOwnerError when another worker has a connector; waits while the connector lacks a worker."""
-        until = self._clock.monotonic() + OWNER_S
+        until = self._clock.monotonic() + self._owner_s
         while True:
             assignment = self.wait_assignment()
             if name in assignment.connectors:

@@ -87,6 +87,7 @@ class Worker:
             signatures=config.settings.signatures,
             topic_tracking=config.settings.topic_tracking,
             topic_tracking_reset=config.settings.topic_tracking_reset,
+            takeover_s=0.0 if group is None else group.takeover_s,
         )
         self.server = RestServer(api, rest_tls(own))
 

@@ -29,6 +29,9 @@ class DriverListener:
     port: Annotated[int, WrittenAs("twinlog.driver.port")] = 0
 
 
+REBALANCED_S = 3.0
+"""The seconds for a rebalance without a silent member."""
+
 Scheme = Literal["http", "https"]
 
 
@@ -182,6 +185,14 @@ class GroupSettings:
     verification_algorithms: Annotated[tuple[str, ...], WrittenAs("inter.worker.verification.algorithms")] = (
         "HmacSHA256",
     )
+
+    @property
+    def takeover_s(self) -> float:
+        """The seconds after which another worker has replaced a killed worker.
+
+        A worker that is killed during a rebalance belongs to the next generation, too: its session begins twice.
+        """
+        return 2 * self.session_timeout_ms / 1000 + REBALANCED_S
 
 
 @dataclass(frozen=True, slots=True)

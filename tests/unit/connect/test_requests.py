@@ -18,10 +18,14 @@ from tests.unit.worker.control.controlling import PARTS, Scene, scene
 from twinlog.config.properties import parse_properties
 from twinlog.config.worker import worker_of
 from twinlog.connect.group.member import Assignment
-from twinlog.connect.requests import FENCE_S, GROUP_S, OWNER_S, OffsetRequests, RequestGuard, TopicRequests
+from twinlog.connect.requests import FENCE_S, GROUP_S, OffsetRequests, RequestGuard, TopicRequests
 from twinlog.errors import ClusterError, NotOwnerError, RefusedError, RequestError, UnavailableError
+from twinlog.settings.worker import GroupSettings
 from twinlog.worker.connectors.model import ConnectorName, StoredOffset, TargetState, TopicControlRequest
 
+WORKER = worker_of(parse_properties(FILE, "w.properties"), "w.properties")
+GROUP = WORKER.settings.group
+assert GROUP is not None
 LEADS = Assignment(1, "http://leader", leads=True, connectors=frozenset(), owners={})
 
 
@@ -45,7 +49,7 @@ def permission(errors: list[ClusterError], done: list[str]) -> RequestGuard:
         duties=SimpleNamespace(fence_earlier_leaders=fence),
     )
     state = SimpleNamespace(read_configs=lambda: done.append("read"))
-    return RequestGuard(cast(Any, state), cast(Any, thread), VirtualClock())
+    return RequestGuard(cast(Any, state), cast(Any, thread), VirtualClock(), GROUP)
 
 
 def test_a_change_waits_while_earlier_leaders_cannot_be_fenced_yet() -> None:
@@ -67,14 +71,16 @@ def test_it_does_not_wait_for_ever(errors: list[ClusterError]) -> None:
 class Starting:
     """A worker that starts, or is outside its group, while requests wait; `after` changes it once time has passed."""
 
-    def __init__(self, assignment: Assignment | None = None, *, started: bool = False) -> None:
+    def __init__(
+        self, assignment: Assignment | None = None, *, started: bool = False, group: GroupSettings = GROUP
+    ) -> None:
         self.clock = VirtualClock()
         self.group = SimpleNamespace(assignment=assignment, leads_for_s=lambda: 5.0)
         self.thread = SimpleNamespace(group=self.group, started=threading.Event(), left=False, stage="It reads.")
         if started:
             self.thread.started.set()
         state = SimpleNamespace(has_connector=lambda name: name == "known")
-        self.may = RequestGuard(cast(Any, state), cast(Any, self.thread), self.clock)
+        self.may = RequestGuard(cast(Any, state), cast(Any, self.thread), self.clock, group)
         self._left: list[tuple[float, Callable[[], object]]] = []
         self._sleep = self.clock.sleep
         self.clock.sleep = self._pass  # type: ignore[method-assign]
@@ -136,9 +142,12 @@ def test_a_request_waits_for_the_worker_that_gets_a_new_connector() -> None:
         assert worker.waited_s == 3
 
 
-@pytest.mark.parametrize(("name", "waits_s"), [("known", OWNER_S), ("unknown", 0.0)])
-def test_a_connector_that_nobody_gets_is_not_waited_for_for_ever(name: str, waits_s: float) -> None:
-    worker = Starting(LEADS, started=True)
+@pytest.mark.parametrize(
+    ("name", "session_ms", "waits_s"), [("known", 6_000, 15.0), ("known", 20_000, 43.0), ("unknown", 6_000, 0.0)]
+)
+def test_a_connector_that_nobody_gets_is_not_waited_for_for_ever(name: str, session_ms: int, waits_s: float) -> None:
+    """The worker that had the connector may have been killed during a rebalance: its session begins twice."""
+    worker = Starting(LEADS, started=True, group=replace(GROUP, session_timeout_ms=session_ms))
     with pytest.raises(NotOwnerError) as nobody:
         worker.may.require_own(ConnectorName(name))
     assert (nobody.value.url, worker.waited_s) == ("", waits_s)
@@ -191,7 +200,6 @@ def test_a_reset_lets_the_flow_start_for_the_first_time_again() -> None:
 
 
 NAME = ConnectorName("c")
-WORKER = worker_of(parse_properties(FILE, "w.properties"), "w.properties")
 
 
 @pytest.fixture

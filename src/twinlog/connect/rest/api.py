@@ -38,8 +38,6 @@ from twinlog.worker.metrics.exposition import Pages
 
 T = TypeVar("T")
 
-GONE_S = 15.0
-"""Longer than a session and a rebalance, in seconds."""
 AGAIN_S = 0.25
 LOOK_S = (0.05, 0.5)
 """The first and the longest pause between two checks whether the worker has started."""
@@ -57,7 +55,7 @@ class RestApi:
 
     `users` is None for an API that is open to everyone. `signatures` are the algorithms of signed requests between
     workers (KIP-507), None for unsigned requests. `topic_tracking` and `topic_tracking_reset` allow requests about the
-    topics of a connector.
+    topics of a connector. After `takeover_s` seconds another worker has replaced a killed worker.
     """
 
     herder: Herder
@@ -71,6 +69,7 @@ class RestApi:
     signatures: tuple[str, ...] | None = ("HmacSHA256",)
     topic_tracking: bool = True
     topic_tracking_reset: bool = True
+    takeover_s: float = 15.0
     limits: Limits = field(default_factory=Limits)
 
     async def wait_started(self) -> None:
@@ -111,12 +110,12 @@ class RestApi:
         """Call a herder's method that may wait; forward the same request when another worker must answer.
 
         An unreachable worker is looked up again, until the group has noticed its end and another worker has replaced
-        it. The same holds while the workers disagree during a rebalance. With `starting` a worker can answer before it
-        has started.
+        it, `takeover_s` after the first failure at the latest. The same holds while the workers disagree during a
+        rebalance. With `starting` a worker can answer before it has started.
         """
         if not starting:
             await self.wait_started()
-        until = self.clock.monotonic() + GONE_S
+        until: float | None = None
         while True:
             try:
                 return await (pool or self.pools.change).run(lambda: respond(call()))
@@ -124,7 +123,10 @@ class RestApi:
                 try:
                     return await self.pools.forward.run(self.forwarder.sending(request, owner, body))
                 except UndeliveredError:
-                    if self.clock.monotonic() >= until:
+                    now = self.clock.monotonic()
+                    # The other worker may have waited for long before it refused the request.
+                    until = now + self.takeover_s if until is None else until
+                    if now >= until:
                         raise
             await asyncio.sleep(AGAIN_S)
 

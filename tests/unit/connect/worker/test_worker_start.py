@@ -71,13 +71,16 @@ def test_every_address_answers_before_any_cluster_does(
     monkeypatch.setattr(worker_module, "RestApi", partial(RestApi, limits=Limits(request_s=0.5)))
     text = text.replace("/tmp/connect.offsets", str(tmp_path / "offsets"))
     text += "listeners = http://127.0.0.1:0, HTTP://127.0.0.1:0\nadmin.listeners = http://127.0.0.1:0\n"
-    config = worker_of(parse_properties(text, "w"), "w", distributed="group.id" in text)
+    distributed = "group.id" in text
+    text += "session.timeout.ms = 30000\n" if distributed else ""
+    config = worker_of(parse_properties(text, "w"), "w", distributed=distributed)
     own = ABOVE.issue("worker", ["127.0.0.1", "localhost"])
     shown = TlsSettings(ABOVE.pem, own.chain_pem, own.key_pem())
     rest = config.settings.rest
     https = replace(rest.listeners[1], scheme="https")
     rest = replace(rest, listeners=(rest.listeners[0], https), https=shown)
     worker = Worker(replace(config, settings=replace(config.settings, rest=rest)), SparkOptions())
+    assert worker.server._api.takeover_s == (63.0 if distributed else 0.0)
     tls = tls_context(TlsSettings(ABOVE.pem))
     # `start` returns with every address open; only then somebody asks for a cluster.
     worker.start()
