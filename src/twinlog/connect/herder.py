@@ -349,14 +349,18 @@ class Herder:
             self._may.require_known(name)
             self._may.call_step(lambda: self._state.remove(name))
 
-    def restart(self, restart: RestartRequest) -> ConnectorStatus:
-        """Restart a connector, or parts of it; returns the states, with RESTARTING for the parts that will restart."""
+    def restart(self, restart: RestartRequest) -> ConnectorStatus | None:
+        """Restart a connector, or parts of it.
+
+        Returns the states, with RESTARTING for the parts that will restart; None for a connector's own instance.
+        """
         name = restart.connector
         with self._may.as_leader():
             self._may.require_known(name, f"Unknown connector: {name}")
-            before = self.status(name)
+            # The states of a new connector are still missing, and its own instance restarts all the same.
+            before = self.status(name) if restart.whole else None
             self._may.call_step(lambda: self._state.restart(restart))
-        return restarting(restart, before)
+        return None if before is None else restarting(restart, before)
 
     def restart_task(self, task: TaskId) -> None:
         """Restart a task."""

@@ -149,8 +149,10 @@ class FakeHerder(Herder):
         with self.lock:
             self.kept.pop(name, None)
 
-    def restart(self, restart: RestartRequest) -> ConnectorStatus:
+    def restart(self, restart: RestartRequest) -> ConnectorStatus | None:
         self._begin("restart", restart.connector)
+        if not restart.whole:
+            return None
         return ConnectorStatus(
             restart.connector, Status(ConnectorState.RESTARTING, WORKER), {0: Status(ConnectorState.RUNNING, WORKER)}
         )

@@ -108,9 +108,9 @@ class ConnectorStatesResource:
             request,
             lambda: self._herder.restart(wanted),
             lambda status: (
-                responses.json_response(responses.connector_status(status), 202)
-                if wanted.whole
-                else responses.empty(204)
+                responses.empty(204)
+                if status is None
+                else responses.json_response(responses.connector_status(status), 202)
             ),
         )
 
