@@ -284,8 +284,11 @@ def test_an_untranslated_group_counts_until_it_begins_alike_on_both_clusters(sce
     scene.start = 167
     assert scene.look() == ({SHOP}, set()), "the target lacks a record of the source"
     scene.start, scene.past_copies = 100, TargetOffset(101)
+    scene.commit(169)
     assert scene.look() == ({SHOP}, set()), "it would read a record that it may have read"
     scene.past_copies = TargetOffset(100)
+    scene.commit(168)
+    assert scene.look() == (set(), set())
     scene.present = {SHOP: {THERE: CommittedOffset(120)}}
     assert scene.look() == ({SHOP}, set()), "it continues at an offset of its own"
     scene.moves[SHOP, THERE] = move(170, 120)
