@@ -103,13 +103,12 @@ def test_a_changed_connector_is_shown_though_the_next_change_removes_it(
 
 
 def test_a_new_connector_restarts_though_its_states_are_missing() -> None:
-    with whole_worker() as (client, _):
-        # The worker's thread takes no turn.
-        with client.herder._thread._following:
-            assert client.ask("PUT", "/connectors/c/config", CHECKPOINT).status == 201
-            assert client.get("/connectors/c/status").status == 404
-            assert client.ask("POST", "/connectors/c/restart").status == 204
-            assert client.ask("POST", "/connectors/c/restart?includeTasks=true").status == 404
+    # The worker's thread takes no turn.
+    with whole_worker() as (client, _), client.herder._thread._following:
+        assert client.ask("PUT", "/connectors/c/config", CHECKPOINT).status == 201
+        assert client.get("/connectors/c/status").status == 404
+        assert client.ask("POST", "/connectors/c/restart").status == 204
+        assert client.ask("POST", "/connectors/c/restart?includeTasks=true").status == 404
 
 
 def test_a_worker_that_stops_leaves_changes_to_another_worker() -> None:
