@@ -201,7 +201,7 @@ def test_a_worker_outside_its_group_shows_offsets(make: Make, target: Target) ->
     _, flows, state = make(offset("x", 41))
     target.keeps(GROUPS, offset("y", 7))
     offsets = ConnectorOffsets(CONFIG, state, flows, SYSTEM, lambda: False, cast(Any, target))
-    assert offsets.read_offsets(C) == [offset("y", 7), offset("x", 41)]
+    assert offsets.read_offsets(C) == [offset("x", 41), offset("y", 7)]
 
 
 @pytest.mark.parametrize("kind", [ClusterError, RefusedError])

@@ -24,8 +24,7 @@ from twinlog.settings.worker import GroupSettings
 from twinlog.worker.connectors.model import ConnectorName, StoredOffset, TargetState, TopicControlRequest
 
 WORKER = worker_of(parse_properties(FILE, "w.properties"), "w.properties")
-GROUP = WORKER.settings.group
-assert GROUP is not None
+GROUP = cast(GroupSettings, WORKER.settings.group)
 LEADS = Assignment(1, "http://leader", leads=True, connectors=frozenset(), owners={})
 
 

@@ -118,7 +118,7 @@ class _Bounded(H11Protocol):
         whether the request was fulfilled.
         """
         left_s = self.idle_since + _FIRST_S - self.loop.time()
-        if self.cycle is None and left_s > 0:
+        if cast(Any, self.cycle) is None and left_s > 0:
             self._ending = True
             self._hang_up_in(left_s)
         else:

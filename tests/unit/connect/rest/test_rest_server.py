@@ -443,7 +443,8 @@ def test_a_client_that_had_connected_before_the_end_is_answered(monkeypatch: pyt
         wait_for(lambda: refuses(client.url), DEADLINE_S, "the listener is closed")
         early.request("PUT", "/connectors/c/config", b"{}", {"Content-Type": "application/json"})
         assert early.getresponse().status == 201
-        silent.close()
+        for connection in (silent, early):
+            connection.close()
         ending.join(DEADLINE_S)
         assert not ending.is_alive()
     assert list(client.herder.kept) == ["c"]
