@@ -167,7 +167,7 @@ def topics_request(verb: str, value: Any) -> TopicControlRequest:
     fields = _fields(value, "The request's body", known)
     topics = fields.get("topics")
     if not isinstance(topics, list) or not topics or not all(type(one) is str for one in topics):
-        raise RequestError(400, '\'topics\' must be a JSON list of patterns, such as ["orders", "logs[.].*"].')
+        raise RequestError(400, '\'topics\' must be a JSON list of patterns, for example ["orders", "logs[.].*"].')
     numbers = fields.get("partitions") or []
     if not isinstance(numbers, list) or not all(map(_is_count, numbers)):
         raise RequestError(400, "'partitions' must be a JSON list of numbers of partitions.")
