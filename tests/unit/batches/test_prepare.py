@@ -229,6 +229,15 @@ def test_a_batch_above_the_limit_is_split(codec: str) -> None:
     assert prepared.position == prepared.appends[-1].next_source_offset == 70
 
 
+def test_a_part_of_a_split_batch_has_the_times_of_its_own_records() -> None:
+    log = SourceLog(5)
+    log.batch([New(1_000, BIG), New(9_000, BIG), New(2_000, BIG)])
+    prepared = prepare(log.fetch(), 5, CopyRules(max_batch_bytes=25_000))
+    assert [append.max_timestamp for append in prepared.appends] == [1_000, 9_000, 2_000]
+    batches = [read_batch(memoryview(append.data), 0) for append in prepared.appends]
+    assert [batch and batch.max_timestamp for batch in batches] == [1_000, 9_000, 2_000]
+
+
 def test_a_record_too_large_alone_stops_the_partition() -> None:
     log = SourceLog(10)
     log.batch([New(1, BIG)])
