@@ -21,9 +21,8 @@ from twinlog.copier.proof.comparing import (
     matches,
 )
 from twinlog.copier.proof.notes import Note
-from twinlog.copier.proof.open_before import OpenBefore
 from twinlog.copier.proof.partition_proof import PartitionProof
-from twinlog.copier.proof.second_read import SecondRead
+from twinlog.copier.proof.second_read import OpenBefore, SecondRead
 from twinlog.errors import ClusterError, RefusedError, TwinlogError
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.consumer.fetch_pace import EvenPacer
