@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from tests.unit.ops.switchover.machines import A_TO_B, PLANNED, machine
-from tests.unit.ops.switchover.scripted import Brokers, Kill, ScriptedJournal, ScriptedWorld
+from tests.unit.ops.switchover.scripted import P0, P1, Brokers, Kill, ScriptedJournal, ScriptedWorld
 from twinlog.errors import ClusterError, FencedError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.mirror.topics.journal_keys import SwitchoverState
@@ -134,7 +134,7 @@ def test_a_later_switchover_keeps_its_fence(confirms: bool) -> None:
 @pytest.mark.parametrize("released", [True, False])
 def test_the_late_fence_of_a_repeated_emergency_is_lifted_after_a_release_alone(released: bool, confirms: bool) -> None:
     emergency = SwitchoverOptions(SwitchoverKind.EMERGENCY)
-    brokers = Brokers(A_TO_B, source_lost=True)
+    brokers = Brokers(A_TO_B, source_lost=True, group_at={P0: 8, P1: 20})
     machine(brokers).run(emergency)
     brokers.source_lost = False
 
