@@ -7,16 +7,13 @@ with the same plan, and a finished step is skipped. A single process at a time c
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import TypeVar
 
 from twinlog.errors import ClusterError, FencedError, RefusedError, TwinlogError
-from twinlog.errors.message_ids import id_of, with_id, without_id
-from twinlog.kafka.retry import SWITCHOVER_STEP, retry_in_thread
+from twinlog.errors.message_ids import without_id
 from twinlog.mirror.topics.journal_keys import StepPhase, SwitchoverState
-from twinlog.model.types import TopicName
 from twinlog.ops.switchover.journal import (
     JournalEntries,
     JournalEntry,
@@ -29,72 +26,28 @@ from twinlog.ops.switchover.lasting_fences import FENCE_STAYS, find_unknown_fenc
 from twinlog.ops.switchover.model import (
     Data,
     FenceMethod,
-    NoteKind,
     NotReadyError,
-    PreflightNote,
     SwitchoverKind,
     SwitchoverOptions,
     TooLongError,
     UnderWayError,
 )
+from twinlog.ops.switchover.repeat import SwitchoverRepeat, only_repeats_groups
 from twinlog.ops.switchover.steps.step import (
+    SEEN_MS,
     EarlierStep,
     Journal,
     Show,
     StepContext,
     SwitchoverClusters,
-    notes_of,
-    replace_notes,
+    confirming,
+    try_part,
 )
-from twinlog.ops.switchover.steps.steps import ORDER, STEPS, count_uncopied, left_fence, lift
-from twinlog.ops.switchover.steps.waiting import ends_of, spans
-
-T = TypeVar("T")
-
-SEEN_MS = 5_000
-"""How often a waiting step notes that its process works on it; the note also reveals a process that took over."""
+from twinlog.ops.switchover.steps.steps import ORDER, STEPS, lift
+from twinlog.ops.switchover.steps.waiting import spans
 
 ENDED = frozenset({SwitchoverState.DONE, SwitchoverState.ABORTED, SwitchoverState.RETURNED})
 _SCOPES = {"from": "cluster id", "to": "cluster id", "topics": "topics"}
-
-
-def only_repeats_groups(entries: JournalEntries, world: SwitchoverClusters, kind: SwitchoverKind) -> bool:
-    """Whether the command of a switchover of this kind only commits the offsets of groups again: the newest switchover
-    of the journal is done, and no way back and no release of its fence came after it."""
-    run = entries.run
-    if run is None or run.state is not SwitchoverState.DONE or entries.done("release") is not None:
-        return False
-    if kind is SwitchoverKind.EMERGENCY and not world.source_answers:
-        # The way back is in the journal of the lost source. Before a way back, only the seen late records were copied
-        # after the cut.
-        copied, cut = world.read_copied_positions(), from_json((entries.done("settle") or {}).get("cut", {}))
-        ends = cut | ends_of((entries.done("watch") or {}).get("late", {}))
-        return not any(copied[where].source > end for where, end in ends.items() if where in copied)
-    other = world.read_earlier_journal().run
-    ended = other is not None and other.state in (SwitchoverState.DONE, SwitchoverState.RETURNED)
-    return other is None or not ended or other.began_ms <= run.began_ms
-
-
-def lacks_fence(entries: JournalEntries, world: SwitchoverClusters) -> bool:
-    """Whether an emergency had to leave out the fence on a source that answers now."""
-    done = entries.done("fence")
-    return world.source_answers and (done is None or "left" in done)
-
-
-def lacks_end(entries: JournalEntries, world: SwitchoverClusters) -> bool:
-    """Whether an emergency had to leave open the switchover before it on a source that answers now."""
-    done = entries.done("close")
-    return world.source_answers and (done is None or "left" in done)
-
-
-def counts_uncopied(run: SwitchoverRun, world: SwitchoverClusters) -> bool:
-    """Whether the repeat of a switchover counts the records that an emergency left on its source."""
-    return run.options.kind is SwitchoverKind.EMERGENCY and world.source_answers
-
-
-def count_words(world: SwitchoverClusters) -> str:
-    """The count of these records, in words."""
-    return f"count the records on {world.ends.source} without a copy"
 
 
 def require_same(entries: JournalEntries, world: SwitchoverClusters, *parts: str) -> None:
@@ -124,6 +77,7 @@ class SwitchoverMachine:
         self._journal = journal
         self._owner = owner
         self._show = show
+        self._repeat = SwitchoverRepeat(world, journal, show)
         self._shown = ""
         """The last shown words of the step under way."""
 
@@ -147,21 +101,21 @@ class SwitchoverMachine:
         if run is not None and emergency and self._is_open(run):
             require_same(self._journal.entries, self._world, "from", "to", "topics")
             run = self._end_without_source(run)
-            self._sync_again(run, emergency=True)
-            self._end_earlier(run)
+            self._repeat.sync_groups(run, emergency=True)
+            self._repeat.end_earlier(run)
             return self._journal.entries
         if run is not None and only_repeats_groups(entries, self._world, options.kind):
             require_same(self._journal.entries, self._world, "from", "to", "topics")
             run = self._owned(run)
             if emergency:
                 try:
-                    self._fence_returned_source(run, options.fence)
+                    self._repeat.fence_returned_source(run, options.fence)
                 except FencedError:
                     self._lift_late_fence(run)
                     raise
-            self._sync_again(run, emergency=emergency)
-            self._end_earlier(run)
-            self._count_uncopied(run)
+            self._repeat.sync_groups(run, emergency=emergency)
+            self._repeat.end_earlier(run)
+            self._repeat.count_uncopied(run)
             return self._journal.entries
         lost = (
             emergency
@@ -224,7 +178,7 @@ class SwitchoverMachine:
             undo = STEPS[name].undo
             if undo is not None and context.entries.begun(name) is not None:
                 self._show("abort", f"takes back: {STEPS[name].describe(run.options.kind)}")
-                self._tried(name, undo, context)
+                try_part(name, undo, context, self._show)
         self._journal.write([], replace(run, state=SwitchoverState.ABORTED))
         return self._journal.entries
 
@@ -238,9 +192,9 @@ class SwitchoverMachine:
                 self._world, SwitchoverOptions(SwitchoverKind.PLANNED), self._journal.entries, self._show
             )
             if left:
-                self._tried("release", lambda _context: self._lift_left(left), context)
+                try_part("release", lambda _context: self._lift_left(left), context, self._show)
             # Without a journal only the ACLs and quotas of the source tell of a fence.
-            unknown = self._tried("release", lambda _context: find_unknown_fences(self._world), context)
+            unknown = try_part("release", lambda _context: find_unknown_fences(self._world), context, self._show)
             if unknown.stays:
                 raise UnderWayError("; ".join(unknown.stays), message_id=FENCE_STAYS)
             if left:
@@ -252,12 +206,14 @@ class SwitchoverMachine:
         require_same(self._journal.entries, self._world, "from", "to")
         run = self._owned(run)
         context = StepContext(self._world, run.options, self._journal.entries, self._show)
-        self._tried("release", lift, context)
+        try_part("release", lift, context, self._show)
         found: Data = {}
         if context.fence is FenceMethod.ACL and self._world.source_answers:
-            stays = self._tried("release", lambda context: self._world.find_lasting_denials(context.topics), context)
+            stays = try_part(
+                "release", lambda context: self._world.find_lasting_denials(context.topics), context, self._show
+            )
             with suppress(RefusedError):
-                stays += self._tried("release", lambda _context: self._world.find_lasting_quotas(), context)
+                stays += try_part("release", lambda _context: self._world.find_lasting_quotas(), context, self._show)
             found["stays"] = stays
         self._journal.write([JournalLine("release", StepPhase.DONE, JournalEntry(self._world.now_ms(), found))])
         return self._journal.entries
@@ -296,112 +252,6 @@ class SwitchoverMachine:
             self._world.lift_fence(plan, "source")
             what = "released the fence of" if released else "undone"
             self._show("fence", f"lifted its late fence: another process has {what} switchover {run.ends}")
-
-    def _sync_again(self, run: SwitchoverRun, *, emergency: bool) -> None:
-        """Sync groups again: they read from the source until their consumers stop."""
-        options = replace(run.options, kind=SwitchoverKind.EMERGENCY) if emergency else run.options
-        context = StepContext(self._world, options, self._journal.entries, self._show)
-        self._show("groups", STEPS["groups"].words)
-        begun = JournalLine("groups", StepPhase.BEGUN, JournalEntry(self._world.now_ms(), {}))
-        result = STEPS["groups"].act(context)
-        if not isinstance(result, EarlierStep):
-            result["unmoved"] = self._find_unmoved(context)
-            self._journal.write(
-                [begun, JournalLine("groups", StepPhase.DONE, JournalEntry(self._world.now_ms(), result))]
-            )
-
-    def _find_unmoved(self, context: StepContext) -> list[TopicName]:
-        """The topics of the flow that no switchover has moved; empty for a source that has fallen silent."""
-        if not self._world.source_answers:
-            return []
-        try:
-            return self._world.find_unmoved_topics(context.topics)
-        except ClusterError:
-            if context.options.kind is not SwitchoverKind.EMERGENCY:
-                raise
-            # The groups have moved by their checkpoints, and a later run looks again.
-            return []
-
-    def _fence_returned_source(self, run: SwitchoverRun, wanted: FenceMethod | None) -> None:
-        """Raise the fence that an emergency had to leave out, if the source answers now; its other steps stay done.
-
-        `wanted` is the method of the fence, None for the method of the run before.
-        """
-        world = self._world
-        context = StepContext(world, run.options, self._journal.entries, self._show, self._confirming(run))
-        if not lacks_fence(self._journal.entries, world):
-            done = context.entries.done("fence")
-            raised = done is not None and "left" not in done
-            if raised and wanted is not None and wanted is not context.fence:
-                self._show("fence", f"--fence {wanted} has no effect: the fence here is {context.fence} already")
-            return
-        begun = context.entries.begun("fence") or {}
-        lines = [JournalLine("fence", StepPhase.DONE, None)]
-        self._show("fence", STEPS["fence"].words)
-        if wanted is not None and wanted is not context.fence:
-            # The changes of the other method may be there in part.
-            try:
-                self._tried("fence", lift, context)
-            except ClusterError as error:
-                self._end_returned_fence(context, left_fence(context, error))
-                return
-            begun = {}
-            amended = self._amended("check", {**context.done("check"), "fence": wanted})
-            self._journal.write([amended, JournalLine("fence", StepPhase.BEGUN, None)])
-            context.entries = self._journal.entries
-        if not begun or "left" in begun:
-            plan = self._tried("fence", STEPS["fence"].begin, context)
-            lines.append(JournalLine("fence", StepPhase.BEGUN, JournalEntry(world.now_ms(), plan)))
-        self._journal.write(lines)
-        context.entries = self._journal.entries
-        result = self._tried("fence", STEPS["fence"].act, context)
-        if not isinstance(result, EarlierStep):
-            self._end_returned_fence(context, result)
-
-    def _end_returned_fence(self, context: StepContext, result: Data) -> None:
-        """Note the fence on a source that was silent, or the obstacle: groups and count follow all the same."""
-        world = self._world
-        lines = [JournalLine("fence", StepPhase.DONE, JournalEntry(world.now_ms(), result))]
-        answered = f"cluster {world.ends.source} was silent, answered later"
-        note = PreflightNote(f"{answered}, and was fenced then")
-        if "left" in result or context.fence is FenceMethod.NONE:
-            note = PreflightNote(f"{answered}, and its producers stay unfenced", NoteKind.SILENT)
-        checked = context.done("check")
-        if any(one.kind is NoteKind.SILENT for one in notes_of(checked)):
-            lines.append(self._amended("check", replace_notes(checked, {NoteKind.SILENT}, note)))
-        self._journal.write(lines)
-
-    def _count_uncopied(self, run: SwitchoverRun) -> None:
-        """Count the records that an emergency left on its source, once the source answers, fenced or not."""
-        entries, world = self._journal.entries, self._world
-        if not counts_uncopied(run, world):
-            return
-        self._show("prove", count_words(world))
-        context = StepContext(world, run.options, entries, self._show)
-        try:
-            results = zip(("check", "prove"), count_uncopied(context), strict=True)
-        except ClusterError as error:
-            # All steps are done, and a later run counts.
-            self._show("prove", f"the records on {world.ends.source} stay uncounted: {error}")
-            return
-        self._journal.write([self._amended(name, data) for name, data in results])
-
-    def _amended(self, step: str, data: Data) -> JournalLine:
-        """The line that replaces the result of a step, and keeps the time of the step."""
-        at_ms = self._journal.entries.at_ms(step, StepPhase.DONE) or self._world.now_ms()
-        return JournalLine(step, StepPhase.DONE, JournalEntry(at_ms, data))
-
-    def _end_earlier(self, run: SwitchoverRun) -> None:
-        """End the switchover before, if a lost source left its journal open, and the source answers now."""
-        if not lacks_end(self._journal.entries, self._world):
-            return
-        context = StepContext(self._world, run.options, self._journal.entries, self._show)
-        self._show("close", STEPS["close"].words)
-        begun = JournalLine("close", StepPhase.BEGUN, JournalEntry(self._world.now_ms(), {}))
-        result = self._tried("close", STEPS["close"].act, context)
-        if not isinstance(result, EarlierStep):
-            ended = JournalLine("close", StepPhase.DONE, JournalEntry(self._world.now_ms(), result))
-            self._journal.write([begun, ended])
 
     def _is_open(self, run: SwitchoverRun) -> bool:
         """Whether a switchover is unfinished while its producers may already write to the target: they stay there."""
@@ -471,35 +321,18 @@ class SwitchoverMachine:
 
         return show
 
-    def _confirming(self, run: SwitchoverRun) -> Callable[[], None]:
-        return lambda: self._journal.write([], replace(run, seen_ms=self._world.now_ms()))
-
     def _owned(self, run: SwitchoverRun) -> SwitchoverRun:
         run = replace(run, owner=self._owner, seen_ms=self._world.now_ms())
         self._journal.write([], run)
         return run
 
-    def _tried(self, name: str, part: Callable[[StepContext], T], context: StepContext) -> T:
-        """Repeat a part of a step while a cluster fails to answer, for a minute; every part may be repeated.
-
-        The journal shows meanwhile that this process lives. Raises FencedError if another process has taken over.
-        """
-        noted_ms = self._world.now_ms()
-
-        def failed(error: TwinlogError) -> None:
-            nonlocal noted_ms
-            self._show(name, with_id(f"tries again: {error}", id_of(error, "TW-NET-11")))
-            if self._world.now_ms() - noted_ms >= SEEN_MS:
-                noted_ms = self._world.now_ms()
-                # The cluster of the journal may be the silent cluster.
-                with suppress(ClusterError):
-                    context.confirm()
-
-        return retry_in_thread(self._world.clock, SWITCHOVER_STEP, lambda: part(context), failed=failed)
-
     def _steps(self, run: SwitchoverRun) -> None:
         context = StepContext(
-            self._world, run.options, self._journal.entries, self._showing(run), self._confirming(run)
+            self._world,
+            run.options,
+            self._journal.entries,
+            self._showing(run),
+            confirming(self._world, self._journal, run),
         )
         order = ORDER[run.options.kind]
         ended: list[JournalLine] = []
@@ -510,7 +343,7 @@ class SwitchoverMachine:
             context.entries = with_lines(self._journal.entries, ended)
             if context.entries.begun(name) is None:
                 try:
-                    data = self._tried(name, step.begin, context)
+                    data = try_part(name, step.begin, context, self._show)
                 except TwinlogError:
                     self._journal.write(ended)
                     raise
@@ -521,7 +354,7 @@ class SwitchoverMachine:
                 context.entries = self._journal.entries
             # Operators act on shown words: producers resume after `open`, so the end of that step is written first.
             self._show(name, step.describe(run.options.kind))
-            result = self._tried(name, step.act, context)
+            result = try_part(name, step.act, context, self._show)
             if isinstance(result, EarlierStep):
                 self._show(name, f"{result.why}: goes back to {result.step}")
                 # `rejoin` keeps its result: the flow back has begun at its positions.

@@ -14,14 +14,7 @@ from twinlog.model.acls import PatternType, TopicAcl
 from twinlog.model.amounts import counted
 from twinlog.ops.switchover.fencing import FIRST_RATE, acls_of, quotas_of
 from twinlog.ops.switchover.journal import JournalEntries
-from twinlog.ops.switchover.machine import (
-    count_words,
-    counts_uncopied,
-    lacks_end,
-    lacks_fence,
-    only_repeats_groups,
-    require_same,
-)
+from twinlog.ops.switchover.machine import require_same
 from twinlog.ops.switchover.model import (
     Data,
     FenceMethod,
@@ -31,6 +24,7 @@ from twinlog.ops.switchover.model import (
     SwitchoverKind,
     SwitchoverOptions,
 )
+from twinlog.ops.switchover.repeat import count_words, counts_uncopied, lacks_end, lacks_fence, only_repeats_groups
 from twinlog.ops.switchover.steps.group_step import (
     MOVED,
     GroupOffsetDecision,

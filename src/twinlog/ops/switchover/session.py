@@ -31,7 +31,7 @@ from twinlog.ops.switchover.clusters import LiveClusters
 from twinlog.ops.switchover.journal import JournalEntries, JournalEntry, SwitchoverRun, TopicJournal, ended_by
 from twinlog.ops.switchover.lasting_fences import find_unknown_fences
 from twinlog.ops.switchover.login_acls import GRANTED_BY
-from twinlog.ops.switchover.machine import ENDED, SwitchoverMachine, only_repeats_groups, unchanged
+from twinlog.ops.switchover.machine import ENDED, SwitchoverMachine, unchanged
 from twinlog.ops.switchover.model import (
     Data,
     FenceMethod,
@@ -44,6 +44,7 @@ from twinlog.ops.switchover.model import (
 )
 from twinlog.ops.switchover.owner import require_silent, this_process
 from twinlog.ops.switchover.rehearsal import opens_target, rehearsal_json, rehearse, unavailable_s
+from twinlog.ops.switchover.repeat import only_repeats_groups
 from twinlog.ops.switchover.report import proved_flows, report
 from twinlog.ops.switchover.report_text import markdown
 from twinlog.ops.switchover.steps.step import Show, SwitchoverClusters

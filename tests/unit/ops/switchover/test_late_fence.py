@@ -16,8 +16,9 @@ from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.mirror.topics.journal_keys import SwitchoverState
 from twinlog.ops.switchover.fencing import FIRST_RATE, RATE, quotas_data, raise_fence, throttles
 from twinlog.ops.switchover.journal import JournalLine, SwitchoverRun
-from twinlog.ops.switchover.machine import SEEN_MS, SwitchoverMachine
+from twinlog.ops.switchover.machine import SwitchoverMachine
 from twinlog.ops.switchover.model import Data, SwitchoverKind, SwitchoverOptions
+from twinlog.ops.switchover.steps.step import SEEN_MS
 
 
 class LostJournal(ScriptedJournal):

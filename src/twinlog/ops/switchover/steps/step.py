@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Literal, Protocol
+from typing import Literal, Protocol, TypeVar
 
 from twinlog.clock import Clock
-from twinlog.errors import TwinlogError
+from twinlog.errors import ClusterError, TwinlogError
+from twinlog.errors.message_ids import id_of, with_id
+from twinlog.kafka.retry import SWITCHOVER_STEP, retry_in_thread
 from twinlog.mirror.topics.journal_keys import StepPhase
 from twinlog.model.types import Alias, TopicName, TopicPartition
 from twinlog.ops.proven_ranges import PartitionProven
@@ -31,6 +34,8 @@ from twinlog.ops.switchover.model import (
     TooLongError,
 )
 
+T = TypeVar("T")
+
 Side = Literal["source", "target"]
 
 Show = Callable[[str, str], None]
@@ -38,6 +43,9 @@ Show = Callable[[str, str], None]
 
 RESUMED_S = 10.0
 """The least time that a process waits after it resumed a switchover."""
+
+SEEN_MS = 5_000
+"""How often a waiting step notes that its process works on it; the note also reveals a process that took over."""
 
 
 class SwitchoverClusters(Protocol):
@@ -264,6 +272,31 @@ class StepContext:
     def is_late(self, began_ms: int) -> bool:
         """Whether a wait that this process began has lasted for as long as the operator allows."""
         return self.world.now_ms() - began_ms > self.options.at_most_s * 1000
+
+
+def confirming(world: SwitchoverClusters, journal: Journal, run: SwitchoverRun) -> Callable[[], None]:
+    """The `confirm` of a context: each call notes in the journal that this process works on the switchover."""
+    return lambda: journal.write([], replace(run, seen_ms=world.now_ms()))
+
+
+def try_part(name: str, part: Callable[[StepContext], T], context: StepContext, show: Show) -> T:
+    """Repeat a part of a step while a cluster fails to answer, for a minute; every part may be repeated.
+
+    The journal shows meanwhile that this process lives. Raises FencedError if another process has taken over.
+    """
+    world = context.world
+    noted_ms = world.now_ms()
+
+    def failed(error: TwinlogError) -> None:
+        nonlocal noted_ms
+        show(name, with_id(f"tries again: {error}", id_of(error, "TW-NET-11")))
+        if world.now_ms() - noted_ms >= SEEN_MS:
+            noted_ms = world.now_ms()
+            # The cluster of the journal may be the silent cluster.
+            with suppress(ClusterError):
+                context.confirm()
+
+    return retry_in_thread(world.clock, SWITCHOVER_STEP, lambda: part(context), failed=failed)
 
 
 def uncopied_note(source: Alias, number: str) -> PreflightNote:
