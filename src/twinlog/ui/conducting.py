@@ -20,10 +20,10 @@ from twinlog.kafka.retry import COMMAND_CONNECT_S, LOOK_CONNECT_S
 from twinlog.ops.status.readers import ClustersReader
 from twinlog.ops.switchover.clusters import LiveClusters
 from twinlog.ops.switchover.journal import JournalEntries, ended_by
-from twinlog.ops.switchover.machine import unchanged
 from twinlog.ops.switchover.model import Data, NotReadyError, SwitchoverKind, SwitchoverOptions, TooLongError
 from twinlog.ops.switchover.report import SwitchoverActions, report
-from twinlog.ops.switchover.session import carry_out, claim_machine, stage
+from twinlog.ops.switchover.session import carry_out, claim_machine
+from twinlog.ops.switchover.stage import stage, unchanged
 from twinlog.settings.flow import FlowSettings
 from twinlog.ui.audit import audit
 from twinlog.ui.faults import log_fault

@@ -12,7 +12,7 @@ from twinlog.ops.switchover.clusters import LiveClusters
 from twinlog.ops.switchover.model import SwitchoverKind, SwitchoverOptions
 from twinlog.ops.switchover.rehearsal import rehearsal_json, rehearse
 from twinlog.ops.switchover.report import report
-from twinlog.ops.switchover.session import read_with_its_end, stands_before
+from twinlog.ops.switchover.stage import read_with_its_end, stands_before
 
 REHEARSE_EVERY_S = 15.0
 """The pre-flight measures the speed of copying for two seconds, and reads all groups."""

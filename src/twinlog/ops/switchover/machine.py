@@ -33,6 +33,7 @@ from twinlog.ops.switchover.model import (
     UnderWayError,
 )
 from twinlog.ops.switchover.repeat import SwitchoverRepeat, only_repeats_groups
+from twinlog.ops.switchover.stage import ENDED, unchanged
 from twinlog.ops.switchover.steps.step import (
     SEEN_MS,
     EarlierStep,
@@ -46,7 +47,6 @@ from twinlog.ops.switchover.steps.step import (
 from twinlog.ops.switchover.steps.steps import ORDER, STEPS, lift
 from twinlog.ops.switchover.steps.waiting import spans
 
-ENDED = frozenset({SwitchoverState.DONE, SwitchoverState.ABORTED, SwitchoverState.RETURNED})
 _SCOPES = {"from": "cluster id", "to": "cluster id", "topics": "topics"}
 
 
@@ -59,12 +59,6 @@ def require_same(entries: JournalEntries, world: SwitchoverClusters, *parts: str
                 f"switchover {world.ends} in the journal has {_SCOPES[part]} {before[part]}, and this file "
                 f"{now[part]}; use the file that it began with, or --wave for a journal of its own"
             )
-
-
-def unchanged(entries: JournalEntries) -> bool:
-    """Whether the newest switchover of a journal has ended, or has begun no step that changes a cluster."""
-    ended = entries.run is None or entries.run.state in ENDED
-    return ended or {step for step, _ in entries.steps} <= {"check"}
 
 
 class SwitchoverMachine:

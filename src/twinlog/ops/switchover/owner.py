@@ -13,8 +13,8 @@ from pathlib import Path
 
 from twinlog.clock import SYSTEM, Clock
 from twinlog.ops.switchover.journal import JournalEntries, SwitchoverRun, TopicJournal
-from twinlog.ops.switchover.machine import ENDED
 from twinlog.ops.switchover.model import UnderWayError
+from twinlog.ops.switchover.stage import ENDED
 from twinlog.ops.switchover.steps.step import Show
 
 ALIVE_S = 20.0

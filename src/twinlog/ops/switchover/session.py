@@ -28,10 +28,10 @@ from twinlog.kafka.retry import COMMAND_CONNECT_S
 from twinlog.mirror.topics.journal_keys import StepPhase, SwitchoverState
 from twinlog.model.types import Alias
 from twinlog.ops.switchover.clusters import LiveClusters
-from twinlog.ops.switchover.journal import JournalEntries, JournalEntry, SwitchoverRun, TopicJournal, ended_by
+from twinlog.ops.switchover.journal import JournalEntries, JournalEntry, SwitchoverRun, TopicJournal
 from twinlog.ops.switchover.lasting_fences import find_unknown_fences
 from twinlog.ops.switchover.login_acls import GRANTED_BY
-from twinlog.ops.switchover.machine import ENDED, SwitchoverMachine, unchanged
+from twinlog.ops.switchover.machine import SwitchoverMachine
 from twinlog.ops.switchover.model import (
     Data,
     FenceMethod,
@@ -44,11 +44,10 @@ from twinlog.ops.switchover.model import (
 )
 from twinlog.ops.switchover.owner import require_silent, this_process
 from twinlog.ops.switchover.rehearsal import opens_target, rehearsal_json, rehearse, unavailable_s
-from twinlog.ops.switchover.repeat import only_repeats_groups
 from twinlog.ops.switchover.report import proved_flows, report
 from twinlog.ops.switchover.report_text import markdown
+from twinlog.ops.switchover.stage import read_with_its_end, stands, stands_before, unchanged
 from twinlog.ops.switchover.steps.step import Show, SwitchoverClusters
-from twinlog.ops.switchover.steps.steps import ORDER
 from twinlog.settings.flow import FlowSettings
 
 if TYPE_CHECKING:
@@ -59,60 +58,10 @@ SAME_EVERY_S = 30.0
 """How often the same words are printed again, on an output that keeps its lines."""
 
 
-def stage(entries: JournalEntries) -> str:
-    """The stage of the newest switchover of a journal, in a line."""
-    run = entries.run
-    if run is None:
-        return "no switchover has begun"
-    if entries.refusals:
-        return f"the last switchover {run.ends} was refused before its begin; nothing is under way"
-    if run.state in ENDED:
-        return f"the last switchover {run.ends} is {run.state}; nothing is under way"
-    step = entries.last_begun(ORDER[run.options.kind]) or "none"
-    where = f"{run.ends} is {run.state}, last step {step}"
-    if entries.done("open") is not None:
-        return f"{where}; producers may write to {run.ends.target}, so an undo is impossible"
-    return f"{where}; producers are fenced" if entries.begun("fence") is not None else where
-
-
-def read_with_its_end(clusters: SwitchoverClusters, journal: TopicJournal) -> JournalEntries:
-    """Read the journal, with the end that a later switchover in the other direction has made. Raises ClusterError."""
-    entries, later = journal.read(), JournalEntries()
-    # Without the right to read the journal on the source, its own words count.
-    with suppress(RefusedError):
-        later = clusters.read_earlier_journal()
-    return ended_by(entries, later)
-
-
 def way_to_right(text: str) -> str:
     """The text of an error; the command that prints a missing right is added."""
     lacks = "TW-RIGHT-02" in text and " lacks " in text
     return f"{text}; {GRANTED_BY}" if lacks and GRANTED_BY not in text else text
-
-
-def stands(entries: JournalEntries) -> str:
-    """The stage, and the commands that are possible there, in a line."""
-    run = entries.run
-    if run is None or run.state in ENDED:
-        return stage(entries)
-    if entries.done("open") is not None:
-        commands = "the same command completes it"
-    elif run.state is SwitchoverState.ABORTING:
-        commands = "--abort continues to undo it"
-    else:
-        commands = "the same command continues there, --abort undoes it"
-    return f"{stage(entries)}; {commands}"
-
-
-def stands_before(world: SwitchoverClusters, entries: JournalEntries, kind: SwitchoverKind) -> str:
-    """The stage before a command that runs a switchover of this kind, in a line, and the effect of the command after
-    a switchover that is done. Raises ClusterError."""
-    if not only_repeats_groups(entries, world, kind):
-        return stands(entries)
-    return (
-        f"{stage(entries)}; the same command only commits the offsets of groups again, and a new switchover needs a "
-        "way back, or --release, before it"
-    )
 
 
 class StepLines:

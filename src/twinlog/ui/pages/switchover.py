@@ -15,8 +15,8 @@ from starlette.routing import Route
 from twinlog.errors import RequestError
 from twinlog.mirror.topics.journal_keys import SwitchoverState
 from twinlog.ops.switchover.journal import JournalEntries
-from twinlog.ops.switchover.machine import ENDED
 from twinlog.ops.switchover.model import FenceMethod, SwitchoverKind, SwitchoverOptions
+from twinlog.ops.switchover.stage import ENDED
 from twinlog.settings.flow import FlowSettings
 from twinlog.ui.audit import audit
 from twinlog.ui.conducting import (

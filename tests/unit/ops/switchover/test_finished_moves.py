@@ -32,7 +32,7 @@ from twinlog.ops.switchover.model import SwitchoverDirection, SwitchoverKind, Sw
 from twinlog.ops.switchover.rehearsal import rehearse, unavailable_s
 from twinlog.ops.switchover.report import report
 from twinlog.ops.switchover.report_text import markdown
-from twinlog.ops.switchover.session import stands_before
+from twinlog.ops.switchover.stage import stands_before
 from twinlog.ops.switchover.steps.group_step import MOVED
 from twinlog.settings.flow import ClientSettings
 

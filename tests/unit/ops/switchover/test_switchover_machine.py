@@ -22,7 +22,7 @@ from twinlog.errors import ClusterError, RefusedError, TwinlogError
 from twinlog.mirror.topics.journal_keys import StepPhase, SwitchoverState
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.ops.switchover.journal import JournalLine, SwitchoverRun
-from twinlog.ops.switchover.machine import SwitchoverMachine, unchanged
+from twinlog.ops.switchover.machine import SwitchoverMachine
 from twinlog.ops.switchover.model import (
     FenceMethod,
     MovedTopic,
@@ -34,7 +34,7 @@ from twinlog.ops.switchover.model import (
     UnderWayError,
 )
 from twinlog.ops.switchover.report import report
-from twinlog.ops.switchover.session import stands
+from twinlog.ops.switchover.stage import stands, unchanged
 from twinlog.ops.switchover.steps.steps import ORDER
 from twinlog.ops.switchover.steps.waiting import STILL_S
 
