@@ -13,7 +13,8 @@ from twinlog.errors import OptionError, RequestError, TwinlogError
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
 from twinlog.ops.connectors.rest import Access, ConnectRest
 from twinlog.ops.groups.checkpoint_history import CheckpointHistoryReader
-from twinlog.ops.groups.reader import Follower, GroupsReader, followers
+from twinlog.ops.groups.followers import Follower, followers
+from twinlog.ops.groups.reader import GroupsReader
 from twinlog.ops.status.flow import FlowReader
 from twinlog.ops.status.report_history import ReportHistoryReader
 from twinlog.ops.switchover.clusters import LiveClusters

@@ -21,7 +21,8 @@ from twinlog.model.held import HeldPartition
 from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.ops.connectors.rest import Access, ConnectRest
 from twinlog.ops.groups.checkpoint_history import CheckpointHistoryReader, GroupSyncEvent
-from twinlog.ops.groups.reader import GroupPartitionStatus, GroupsReader, GroupsSnapshot, GroupStatus
+from twinlog.ops.groups.reader import GroupsReader
+from twinlog.ops.groups.snapshot import GroupPartitionStatus, GroupsSnapshot, GroupStatus
 from twinlog.ops.status.flow import FlowReader, FlowSnapshot, by_report
 from twinlog.ops.status.report_history import ReportHistory, ReportHistoryReader
 from twinlog.ops.switchover.clusters import LiveClusters

@@ -34,7 +34,8 @@ from twinlog.ops.audit.sample import sample_of
 from twinlog.ops.audit.uncopied import UncopiedRecords, read_uncopied, with_uncopied
 from twinlog.ops.diff.differences import FlowTopicPairing, compare_clusters
 from twinlog.ops.groups.command import hidden_offsets
-from twinlog.ops.groups.reader import GroupsReader, followers
+from twinlog.ops.groups.followers import followers
+from twinlog.ops.groups.reader import GroupsReader
 from twinlog.ops.inventory import Content, Inventory, logs_of, partitions_of, read_inventory
 from twinlog.ops.plan.planner import FlowPlanner
 from twinlog.ops.status.flow import FlowReader

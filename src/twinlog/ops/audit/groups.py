@@ -9,7 +9,7 @@ from twinlog.mirror.groups.safe_move import MoveVerdict, Obstacle, true_offset
 from twinlog.model.amounts import counted, shown_count
 from twinlog.model.topics import listed
 from twinlog.ops.audit.report import AuditPart, Finding, Severity
-from twinlog.ops.groups.reader import GroupPartitionStatus, GroupsSnapshot, GroupStatus
+from twinlog.ops.groups.snapshot import GroupPartitionStatus, GroupsSnapshot, GroupStatus
 
 SHOWN = 20
 """The most partitions of a group in a finding."""

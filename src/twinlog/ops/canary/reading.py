@@ -30,7 +30,9 @@ from twinlog.ops.canary.comparison import (
 )
 from twinlog.ops.canary.process_tree import ProcessTree
 from twinlog.ops.canary.use_count import START_S, UseCount
-from twinlog.ops.groups.reader import GroupPartitionStatus, GroupsReader, followers
+from twinlog.ops.groups.followers import followers
+from twinlog.ops.groups.reader import GroupsReader
+from twinlog.ops.groups.snapshot import GroupPartitionStatus
 from twinlog.ops.inventory import partitions_of
 from twinlog.ops.status.flow import FlowReader, FlowSnapshot
 from twinlog.ops.translate.offset_lookup import Lookup

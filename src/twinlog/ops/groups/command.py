@@ -31,11 +31,13 @@ from twinlog.mirror.groups.safe_move import true_offset
 from twinlog.model.amounts import counted
 from twinlog.model.groups import GROUPS_TOPIC
 from twinlog.model.topics import listed
+from twinlog.ops.groups.followers import followers
 from twinlog.ops.running_worker import read_flows_asked
 
 if TYPE_CHECKING:
     from twinlog.mirror.unlisted_topics import HiddenOffsets
-    from twinlog.ops.groups.reader import GroupPartitionStatus, GroupsReader, GroupsSnapshot, GroupStatus
+    from twinlog.ops.groups.reader import GroupsReader
+    from twinlog.ops.groups.snapshot import GroupPartitionStatus, GroupsSnapshot, GroupStatus
 
 WAIT_S = 300.0
 """How long --wait waits."""
@@ -91,7 +93,7 @@ def groups(
         flows = read_flows_asked(file, connectors or [], secrets, url, logins).flows
     log_warnings()
 
-    from twinlog.ops.groups.reader import GroupsReader, followers  # noqa: PLC0415 - Kafka is slow to import, --help must not wait
+    from twinlog.ops.groups.reader import GroupsReader  # noqa: PLC0415 - Kafka is slow to import, --help must not wait
 
     try:
         known = followers(flows)

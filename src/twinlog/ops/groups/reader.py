@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from difflib import get_close_matches
 
-from twinlog.errors import ClusterError, GroupGoneError, RefusedError, TopicGoneError, TwinlogError
+from twinlog.errors import ClusterError, GroupGoneError, RefusedError, TopicGoneError
 from twinlog.errors.message_ids import told
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect, both_clusters
 from twinlog.kafka.admin.groups import GroupAdmin, topics_read
@@ -17,7 +16,7 @@ from twinlog.kafka.retry import LOOK_CONNECT_S
 from twinlog.mirror.groups.followed_groups import group_refusal
 from twinlog.mirror.groups.group_moves import GroupMoves, GroupMovesReader, GroupReturnsReader
 from twinlog.mirror.groups.move_facts import MoveFacts
-from twinlog.mirror.groups.safe_move import MoveVerdict, Obstacle, Reason, judge
+from twinlog.mirror.groups.safe_move import judge
 from twinlog.mirror.offsets.map_store import MapStore
 from twinlog.mirror.offsets.position_store import PositionsOfAll
 from twinlog.mirror.records import Checkpoint, decode_checkpoint
@@ -29,126 +28,10 @@ from twinlog.model.groups import GroupOffsets
 from twinlog.model.topics import listed
 from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.ops.groups.places import GroupPlaces, GroupPlacesReader
+from twinlog.ops.groups.snapshot import GroupPartitionStatus, GroupsSnapshot, GroupStatus
 from twinlog.ops.inventory import LogOffsets, logs_of
 from twinlog.ops.status.readers import ClusterGroups, ClustersReader, ask_twice, read_groups, read_offsets
 from twinlog.settings.flow import FlowSettings
-
-
-@dataclass(frozen=True, slots=True)
-class Follower:
-    """A flow that follows groups, the flows that copy the topics of these groups, and the flow back, if there is any.
-
-    A flow of a file follows groups and copies; of a worker's connectors, a checkpoint connector follows groups, and
-    source connectors copy.
-    """
-
-    settings: FlowSettings
-    copied_by: tuple[FlowSettings, ...]
-    reverse: FlowSettings | None = None
-
-
-def followers(flows: Sequence[FlowSettings]) -> list[Follower]:
-    """Every flow that follows groups. Raises TwinlogError with the way out if all flows leave groups alone."""
-    found = [_follower(flow, flows) for flow in flows if flow.enabled and flow.kind in (None, "checkpoint")]
-    if not found:
-        raise TwinlogError(
-            "all flows of the file leave out consumer groups: add the file of a MirrorCheckpointConnector"
-        )
-    return found
-
-
-def _follower(flow: FlowSettings, flows: Sequence[FlowSettings]) -> Follower:
-    there = [one for one in flows if one.copies and (one.source, one.target) == (flow.source, flow.target)]
-    return Follower(flow, tuple(there) or (flow,), find_flow_back(flow, flows))
-
-
-def find_flow_back(flow: FlowSettings, flows: Sequence[FlowSettings]) -> FlowSettings | None:
-    """The flow among `flows` that copies from the target of `flow` to its source; it may be disabled."""
-    return next((one for one in flows if (one.target, one.source) == (flow.source, flow.target) and _copies(one)), None)
-
-
-def _copies(flow: FlowSettings) -> bool:
-    """A disabled flow counts, too: it may have run before."""
-    return flow.kind in (None, "source")
-
-
-@dataclass(frozen=True, slots=True)
-class GroupPartitionStatus:
-    """A partition of a group: its facts, the verdict, and the time of its last checkpoint (Unix ms)."""
-
-    facts: MoveFacts
-    verdict: MoveVerdict
-    checkpoint_ms: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class GroupStatus:
-    """A group by its partitions; the states come from its coordinators, and are None if the group is unknown there."""
-
-    group: GroupId
-    partitions: tuple[GroupPartitionStatus, ...]
-    source_state: str | None = None
-    target_state: str | None = None
-
-    @property
-    def safe(self) -> bool:
-        """Whether the group may move now; it may have moved in a part of its partitions. A group is either `safe`,
-        `moved`, or has to wait."""
-        return self.done and not self.moved
-
-    @property
-    def moved(self) -> bool:
-        """Whether its members are on the target already, or were there after a switchover; its positions in copies from
-        the target need no move of their own."""
-        own = [part for part in self.partitions if not part.facts.left_to_switchover] or self.partitions
-        return self.done and all(part.verdict.moved for part in own)
-
-    @property
-    def done(self) -> bool:
-        """Whether it may move, or has moved."""
-        return bool(self.partitions) and all(part.verdict.done for part in self.partitions)
-
-    @property
-    def reasons(self) -> list[Reason]:
-        """The obstacles of the group, each kind once."""
-        found: dict[Obstacle, Reason] = {}
-        for part in self.partitions:
-            for reason in part.verdict.reasons:
-                found.setdefault(reason.obstacle, reason)
-        return list(found.values())
-
-
-@dataclass(frozen=True, slots=True)
-class GroupsSnapshot:
-    """The groups of a flow at a moment (`at_ms`, Unix).
-
-    `left_out` are groups with offsets in mirrored topics that the flow leaves out; it is empty if groups were asked for
-    by name.
-
-    `source_trouble` is the reason why the source fails to answer, None if it answers; with a reason, the target alone
-    decides. `unlisted` counts the leaderless partitions of the source's topic of groups: groups in these partitions are
-    only shown if they have checkpoints. `hidden` are copied topics whose offsets the source hides from the login;
-    groups in these topics are only shown if they have checkpoints there.
-    """
-
-    flow: str
-    at_ms: int
-    groups: tuple[GroupStatus, ...] = ()
-    left_out: tuple[GroupId, ...] = ()
-    source_trouble: str | None = None
-    unlisted: int = 0
-    hidden: HiddenOffsets | None = None
-
-    @property
-    def moved_back(self) -> dict[str, list[GroupId]]:
-        """The groups that a later switchover moved back to the source while the journal on the target counts them as
-        moved, by the command of this switchover: its repeat ends the entry of the journal."""
-        found: dict[str, list[GroupId]] = {}
-        for one in self.groups:
-            moves = (part.facts.move for part in one.partitions)
-            for command in sorted({move.ended_by for move in moves if move is not None and move.ended_by}):
-                found.setdefault(command, []).append(one.group)
-        return found
 
 
 class GroupsReader(ClustersReader):

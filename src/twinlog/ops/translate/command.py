@@ -27,6 +27,7 @@ from twinlog.errors import TwinlogError
 from twinlog.kafka.retry import COMMAND_CONNECT_S
 from twinlog.model.topics import listed
 from twinlog.model.types import GroupId, TopicName, TopicPartition
+from twinlog.ops.groups.followers import find_flow_back
 from twinlog.ops.running_worker import read_flows_asked
 from twinlog.settings.flow import FlowSettings
 
@@ -91,8 +92,7 @@ def translate(
     settings = _copying(flows, flow)
     log_warnings()
 
-    from twinlog.ops.groups.reader import find_flow_back  # noqa: PLC0415 - Kafka's library is slow to import for --help
-    from twinlog.ops.translate.offset_lookup import Lookup  # noqa: PLC0415
+    from twinlog.ops.translate.offset_lookup import Lookup  # noqa: PLC0415 - Kafka's library is slow to import for --help
 
     try:
         with Lookup(settings, find_flow_back(settings, flows), back=back, connect_s=timeout) as lookup:

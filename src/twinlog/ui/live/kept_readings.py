@@ -15,7 +15,7 @@ from threading import Lock
 
 from twinlog.model.types import GroupId, TargetOffset, TopicPartition
 from twinlog.ops.groups.checkpoint_history import GroupSyncEvent
-from twinlog.ops.groups.reader import GroupsSnapshot
+from twinlog.ops.groups.snapshot import GroupsSnapshot
 from twinlog.ops.status.flow import FlowSnapshot
 from twinlog.worker.status.report import DriverReport
 

@@ -14,7 +14,7 @@ from twinlog.errors import RequestError
 from twinlog.model.types import GroupId
 from twinlog.ops.groups.checkpoint_history import GroupSyncEvent
 from twinlog.ops.groups.command import flow_json, hidden_offsets, summary
-from twinlog.ops.groups.reader import GroupStatus
+from twinlog.ops.groups.snapshot import GroupStatus
 from twinlog.ui.live.flows import LiveFlow
 from twinlog.ui.pages.paging import ListColumn, ListQuery, Row, paged
 from twinlog.ui.rendering import ConsolePage

@@ -26,7 +26,8 @@ from twinlog.model.groups import CommittedOffset, GroupListing
 from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.ops.groups import reader as groups
 from twinlog.ops.groups.command import flow_json, lines, missing, summary, wait_until_done
-from twinlog.ops.groups.reader import GroupPartitionStatus, GroupsSnapshot, GroupStatus, followers
+from twinlog.ops.groups.followers import followers
+from twinlog.ops.groups.snapshot import GroupPartitionStatus, GroupsSnapshot, GroupStatus
 from twinlog.ops.status.readers import ClusterGroups
 from twinlog.settings.flow import ClientSettings
 

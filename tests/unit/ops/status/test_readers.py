@@ -27,7 +27,8 @@ from twinlog.model.groups import CommittedOffset, GroupListing, GroupMember, Gro
 from twinlog.model.types import Alias, GroupId, SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.ops.audit.groups import group_findings
 from twinlog.ops.groups.command import flow_json, lines, missing
-from twinlog.ops.groups.reader import GroupsReader, GroupsSnapshot
+from twinlog.ops.groups.reader import GroupsReader
+from twinlog.ops.groups.snapshot import GroupsSnapshot
 from twinlog.ops.inventory import LogOffsets
 from twinlog.ops.status import readers
 from twinlog.ops.status.readers import ClusterGroups, ConnectorSnapshot, ConnectorsReader, ReportedState

@@ -14,7 +14,7 @@ from twinlog.errors import ClusterError
 from twinlog.mirror.groups.move_facts import MoveFacts
 from twinlog.model.types import GroupId, SourceOffset, TargetOffset
 from twinlog.ops.groups.checkpoint_history import GroupSyncEvent
-from twinlog.ops.groups.reader import GroupsSnapshot
+from twinlog.ops.groups.snapshot import GroupsSnapshot
 from twinlog.ops.status.report_history import ReportHistory
 from twinlog.ui.live.kept_readings import MOST_COMMITS, FlowPoint, GroupCommits, points_of_reports
 from twinlog.worker.status.report import DriverReport
