@@ -11,11 +11,12 @@ from pathlib import Path
 
 from twinlog.config.keys.client import ADMIN_KEYS, CONSUMER_KEYS, PRODUCER_KEYS, SHARED_KEYS
 from twinlog.config.keys.connect import CONNECT_KEYS, ONE_FLOW_KEYS
-from twinlog.config.keys.connector import CHECKPOINT_KEYS, SOURCE_KEYS, TWINLOG_KEYS
+from twinlog.config.keys.connector import CHECKPOINT_KEYS, SOURCE_KEYS
 from twinlog.config.keys.key import Effect, Key, KeyType, UpdateMode, ValueForm
 from twinlog.config.keys.process import PROCESS_KEYS
 from twinlog.config.keys.reference_text import DIFFERENCES, END, IGNORED, INTRODUCTION, RULES
 from twinlog.config.keys.security import SECURITY_KEYS
+from twinlog.config.keys.twinlog import TWINLOG_KEYS
 from twinlog.config.keys.worker import WORKER_KEYS, worker_file_keys
 
 _FLOW = "Written at top level or as `A->B.KEY`."

@@ -11,10 +11,11 @@ from types import MappingProxyType
 
 from twinlog.config.keys.client import ADMIN_KEYS, CONSUMER_KEYS, PRODUCER_KEYS
 from twinlog.config.keys.connect import CONNECT_KEYS, ONE_FLOW_KEYS
-from twinlog.config.keys.connector import CHECKPOINT_KEYS, SOURCE_KEYS, TWINLOG_KEYS
+from twinlog.config.keys.connector import CHECKPOINT_KEYS, SOURCE_KEYS
 from twinlog.config.keys.key import Key, Level, UpdateMode
 from twinlog.config.keys.process import PROCESS_KEYS
 from twinlog.config.keys.security import SECURITY_KEYS
+from twinlog.config.keys.twinlog import TWINLOG_KEYS
 from twinlog.config.keys.worker import WORKER_KEYS, worker_file_keys
 from twinlog.settings.flow import FlowSettings
 from twinlog.settings.transform import FailedRecordSettings

@@ -9,9 +9,9 @@ from dataclasses import replace
 from functools import partial
 
 from twinlog.config.keys.client import ADMIN_KEYS, JAVA_METRICS
-from twinlog.config.keys.connector import TWINLOG_KEYS
 from twinlog.config.keys.key import Effect, InWorkerFile, Key, KeyType, Level, ValueForm, default_of, setting
 from twinlog.config.keys.process import PROCESS_KEYS, REST_KEYS
+from twinlog.config.keys.twinlog import TWINLOG_KEYS
 from twinlog.settings.flow import FlowSettings
 from twinlog.settings.worker import GroupSettings, RestSettings, WorkerSettings
 
