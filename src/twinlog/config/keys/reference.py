@@ -16,8 +16,9 @@ from twinlog.config.keys.key import Effect, Key, KeyType, UpdateMode, ValueForm
 from twinlog.config.keys.process import PROCESS_KEYS
 from twinlog.config.keys.reference_text import DIFFERENCES, END, IGNORED, INTRODUCTION, RULES
 from twinlog.config.keys.security import SECURITY_KEYS
+from twinlog.config.keys.table import worker_file_keys
 from twinlog.config.keys.twinlog import TWINLOG_KEYS
-from twinlog.config.keys.worker import WORKER_KEYS, worker_file_keys
+from twinlog.config.keys.worker import WORKER_KEYS
 
 _FLOW = "Written at top level or as `A->B.KEY`."
 _CLIENTS = "Written as `alias.consumer.KEY`, `alias.producer.KEY` or `alias.admin.KEY`."

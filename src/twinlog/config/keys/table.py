@@ -6,17 +6,18 @@ To turn a key on in a later version, change its `effect` in the file that lists 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import cache
 from types import MappingProxyType
 
 from twinlog.config.keys.client import ADMIN_KEYS, CONSUMER_KEYS, PRODUCER_KEYS
 from twinlog.config.keys.connect import CONNECT_KEYS, ONE_FLOW_KEYS
 from twinlog.config.keys.connector import CHECKPOINT_KEYS, SOURCE_KEYS
-from twinlog.config.keys.key import Key, Level, UpdateMode
+from twinlog.config.keys.key import Effect, Key, Level, UpdateMode
 from twinlog.config.keys.process import PROCESS_KEYS
 from twinlog.config.keys.security import SECURITY_KEYS
-from twinlog.config.keys.twinlog import TWINLOG_KEYS
-from twinlog.config.keys.worker import WORKER_KEYS, worker_file_keys
+from twinlog.config.keys.twinlog import TWINLOG_KEYS, TWINLOG_WORKER_KEYS
+from twinlog.config.keys.worker import WORKER_KEYS
 from twinlog.settings.flow import FlowSettings
 from twinlog.settings.transform import FailedRecordSettings
 from twinlog.settings.written import written
@@ -44,6 +45,25 @@ class KeyTable:
             return found
         below = next((key for key in self._below if name.startswith(key.name[:-1])), None)
         return below or next((key for key in self._per_topic if key.pattern_in(name) is not None), None)
+
+
+_CLIENT = {key.name: key for key in ADMIN_KEYS}
+_NOT_IN_WORKER_FILE = frozenset({"clusters", "dedicated.mode.enable.internal.rest"})
+
+
+def worker_file_keys() -> tuple[Key, ...]:
+    """The keys of a worker's file except the security keys, each with its effect there."""
+    process = (key for key in PROCESS_KEYS if key.name not in _NOT_IN_WORKER_FILE)
+    found = {key.name: _in_worker_file(key) for key in (*process, *WORKER_KEYS)}
+    return (*found.values(), *TWINLOG_KEYS, *TWINLOG_WORKER_KEYS)
+
+
+def _in_worker_file(key: Key) -> Key:
+    here = key.in_worker_file
+    if here is not None:
+        effect = Effect.WORKS if here.works else key.effect
+        return replace(key, effect=effect, doc=here.doc or key.doc, default=here.default or key.default)
+    return replace(key, effect=_CLIENT[key.name].effect) if key.name in _CLIENT else key
 
 
 CONNECTOR_KEYS = (*SOURCE_KEYS, *CHECKPOINT_KEYS, *CONNECT_KEYS, *ONE_FLOW_KEYS, *TWINLOG_KEYS)

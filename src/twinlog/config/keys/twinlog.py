@@ -1,4 +1,4 @@
-"""Keys of a flow that twinlog adds to the keys of MirrorMaker 2: transforms, policies, offsets, proof and copiers."""
+"""Keys that twinlog adds to the keys of Kafka: of a flow, and in a Connect worker's file."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ from functools import partial
 
 from twinlog.config.keys.key import AT_ONCE, PAUSE, RESTART, Key, KeyType, Level, ValueForm, setting
 from twinlog.settings.flow import LEAST_COPIER_MEMORY_BYTES, FlowSettings
+from twinlog.settings.worker import WorkerSettings
 
-BOOL, INT, LONG, STRING, ENUM = KeyType.BOOL, KeyType.INT, KeyType.LONG, KeyType.STRING, KeyType.ENUM
+BOOL, INT, LONG = KeyType.BOOL, KeyType.INT, KeyType.LONG
+LIST, STRING, ENUM = KeyType.LIST, KeyType.STRING, KeyType.ENUM
 
 _flow = partial(Key, level=Level.FLOW)
 _flow_setting = partial(setting, FlowSettings, level=Level.FLOW)
+_worker_setting = partial(setting, WorkerSettings, level=Level.PROCESS)
 
 TWINLOG_KEYS = (
     _flow(
@@ -129,5 +132,19 @@ TWINLOG_KEYS = (
         "Bytes of records that a copier holds between read and append; a copier has some 100 MB besides.",
         minimum=LEAST_COPIER_MEMORY_BYTES,
         update=RESTART,
+    ),
+)
+
+TWINLOG_WORKER_KEYS = (
+    _worker_setting(
+        "twinlog.connector.classes",
+        LIST,
+        "Python classes for connectors, as `package.module:Class`, or `package.module` for all classes of a module.",
+    ),
+    _worker_setting(
+        "twinlog.healthy.before.group",
+        BOOL,
+        "`/health` answers 200 while the worker waits for workers of another kind to leave its group: a rolling "
+        "replacement of Kafka's workers then continues.",
     ),
 )

@@ -1,6 +1,6 @@
 """Keys of a Connect worker: in the worker's own file, and below the alias of a target in MirrorMaker 2's file.
 
-Names, types and defaults are Kafka 4.3's (Connect class DistributedConfig). Few of them act outside of a worker.
+Names, types and defaults are Kafka 4.3's (Connect class DistributedConfig). Few of these keys act outside of a worker.
 """
 
 from __future__ import annotations
@@ -8,10 +8,9 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from twinlog.config.keys.client import ADMIN_KEYS, JAVA_METRICS
+from twinlog.config.keys.client import JAVA_METRICS
 from twinlog.config.keys.key import Effect, InWorkerFile, Key, KeyType, Level, ValueForm, default_of, setting
-from twinlog.config.keys.process import PROCESS_KEYS, REST_KEYS
-from twinlog.config.keys.twinlog import TWINLOG_KEYS
+from twinlog.config.keys.process import REST_KEYS
 from twinlog.settings.flow import FlowSettings
 from twinlog.settings.worker import GroupSettings, RestSettings, WorkerSettings
 
@@ -20,52 +19,13 @@ _NO_CONVERSION = "Required, as in Connect; copying keeps the bytes of {}."
 _HERE = InWorkerFile()
 _TOPIC = InWorkerFile("Settings of the new topic.")
 
-_OWN = (
-    setting(
-        WorkerSettings,
-        "twinlog.connector.classes",
-        KeyType.LIST,
-        "Python classes for connectors, as `package.module:Class`, or `package.module` for all classes of a module.",
-        Level.PROCESS,
-    ),
-    setting(
-        WorkerSettings,
-        "twinlog.healthy.before.group",
-        KeyType.BOOL,
-        "`/health` answers 200 while the worker waits for workers of another kind to leave its group: a rolling "
-        "replacement of Kafka's workers then continues.",
-        Level.PROCESS,
-    ),
-)
-
-_NOT_HERE = frozenset({"clusters", "dedicated.mode.enable.internal.rest"})
-
-
-def worker_file_keys() -> tuple[Key, ...]:
-    """The keys of a worker's file except the security keys, each with its effect there."""
-    process = (key for key in PROCESS_KEYS if key.name not in _NOT_HERE)
-    found = {key.name: _here(key) for key in (*process, *WORKER_KEYS)}
-    return (*found.values(), *TWINLOG_KEYS, *_OWN)
-
-
-def _here(key: Key) -> Key:
-    here = key.in_worker_file
-    if here is not None:
-        effect = Effect.WORKS if here.works else key.effect
-        return replace(key, effect=effect, doc=here.doc or key.doc, default=here.default or key.default)
-    return replace(key, effect=_CLIENT[key.name].effect) if key.name in _CLIENT else key
-
-
-_CLIENT = {key.name: key for key in ADMIN_KEYS}
-
-
 BOOL, INT, LONG, SHORT = KeyType.BOOL, KeyType.INT, KeyType.LONG, KeyType.SHORT
 LIST, STRING, CLASS, ENUM = KeyType.LIST, KeyType.STRING, KeyType.CLASS, KeyType.ENUM
 
 _works = partial(Key, level=Level.CLUSTER)
 _works_setting = partial(setting, level=Level.CLUSTER)
 _jvm = partial(Key, level=Level.CLUSTER, effect=Effect.JVM)
-_jvm_setting = partial(setting, level=Level.CLUSTER, effect=Effect.JVM)
+_jvm_setting = partial(setting, level=Level.CLUSTER, effect=Effect.JVM, in_worker_file=_HERE)
 
 TOP_LEVEL_PREFIXES = (
     "offset.storage",
@@ -161,7 +121,6 @@ WORKER_KEYS = (
         ENUM,
         "Certificate of callers of the REST API.",
         choices=("required", "requested", "none"),
-        in_worker_file=_HERE,
     ),
     _jvm(
         "offset.storage.file.filename",
@@ -268,14 +227,12 @@ WORKER_KEYS = (
         CLASS,
         "Client settings that a connector may override: All, None, Principal, or the settings of the allowlist.",
         accepted_classes=OVERRIDE_POLICIES,
-        in_worker_file=_HERE,
     ),
     _jvm_setting(
         WorkerSettings,
         "connector.client.config.override.allowlist",
         LIST,
         "Client settings that connectors may override with the policy Allowlist.",
-        in_worker_file=_HERE,
     ),
     _jvm(
         "config.providers",
@@ -314,13 +271,7 @@ WORKER_KEYS = (
             default=default_of(GroupSettings, "session.timeout.ms"),
         ),
     ),
-    _jvm_setting(
-        GroupSettings,
-        "rebalance.timeout.ms",
-        INT,
-        "Milliseconds for workers to join again in a rebalance.",
-        in_worker_file=_HERE,
-    ),
+    _jvm_setting(GroupSettings, "rebalance.timeout.ms", INT, "Milliseconds for workers to join again in a rebalance."),
     _jvm(
         "scheduled.rebalance.max.delay.ms",
         INT,
@@ -336,17 +287,9 @@ WORKER_KEYS = (
         "Algorithm of the session key, with which requests between workers are signed.",
         choices=MAC_ALGORITHMS,
         any_case=True,
-        in_worker_file=_HERE,
     ),
     _jvm("inter.worker.key.size", INT, None, "Bits of the session key.", minimum=40, in_worker_file=_HERE),
-    _jvm_setting(
-        GroupSettings,
-        "inter.worker.key.ttl.ms",
-        INT,
-        "Milliseconds until a new session key.",
-        minimum=0,
-        in_worker_file=_HERE,
-    ),
+    _jvm_setting(GroupSettings, "inter.worker.key.ttl.ms", INT, "Milliseconds until a new session key.", minimum=0),
     _jvm_setting(
         GroupSettings,
         "inter.worker.signature.algorithm",
@@ -354,7 +297,6 @@ WORKER_KEYS = (
         "Algorithm that signs requests between workers.",
         choices=MAC_ALGORITHMS,
         any_case=True,
-        in_worker_file=_HERE,
     ),
     _jvm_setting(
         GroupSettings,
@@ -362,7 +304,6 @@ WORKER_KEYS = (
         LIST,
         "Algorithms of accepted signatures.",
         choices=MAC_ALGORITHMS,
-        in_worker_file=_HERE,
     ),
     _jvm("metadata.max.age.ms", LONG, "300000", "Milliseconds until the worker reads metadata again.", minimum=0),
     _jvm(
@@ -424,19 +365,9 @@ WORKER_KEYS = (
         "Connect's creation of topics; a flow creates remote topics itself.",
         in_worker_file=InWorkerFile("Connectors create remote topics themselves.", works=False),
     ),
+    _jvm_setting(WorkerSettings, "topic.tracking.enable", BOOL, "Records the topics of each connector."),
     _jvm_setting(
-        WorkerSettings,
-        "topic.tracking.enable",
-        BOOL,
-        "Records the topics of each connector.",
-        in_worker_file=_HERE,
-    ),
-    _jvm_setting(
-        WorkerSettings,
-        "topic.tracking.allow.reset",
-        BOOL,
-        "Allows to clear the record of a connector's topics.",
-        in_worker_file=_HERE,
+        WorkerSettings, "topic.tracking.allow.reset", BOOL, "Allows to clear the record of a connector's topics."
     ),
     _jvm(
         "worker.sync.timeout.ms",

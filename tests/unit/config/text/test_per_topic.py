@@ -13,8 +13,7 @@ from tests.unit.config.said import said
 from twinlog.config.connector import CONNECTOR_CLASSES, read_connector
 from twinlog.config.keys import table as keys
 from twinlog.config.keys.key import Key, KeyType, Level
-from twinlog.config.keys.table import ALL_KEYS, CONNECTOR, CONNECTOR_KEYS, WORKER_FILE, KeyTable
-from twinlog.config.keys.worker import worker_file_keys
+from twinlog.config.keys.table import ALL_KEYS, CONNECTOR, CONNECTOR_KEYS, WORKER_FILE, KeyTable, worker_file_keys
 from twinlog.config.properties import PropertyEntry, parse_properties
 from twinlog.config.text import entries, explain, precedence
 from twinlog.config.text.config_reader import ConfigReader, Problems, topic_rule
