@@ -1,24 +1,32 @@
 """Plans the result for each consumer group of the source: its offsets are committed on the target, or the reason
-against it."""
+against it. Commits of switchovers and places on the target are read here, all else is in the inventories."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
+from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.mirror.groups.followed_groups import accepted_offsets, choose_groups, why_without
-from twinlog.mirror.groups.group_moves import GroupMoves
+from twinlog.mirror.groups.group_moves import GroupMoves, GroupMovesReader, GroupReturnsReader
 from twinlog.mirror.groups.group_sync import in_use
 from twinlog.mirror.groups.move_facts import MoveFacts
 from twinlog.mirror.groups.safe_move import Obstacle, Reason, judge
+from twinlog.mirror.offsets.map_store import MapStore
+from twinlog.mirror.offsets.position_store import PositionStore
+from twinlog.mirror.offsets.positions import Position
 from twinlog.mirror.topology.filters import DefaultGroupFilter
-from twinlog.mirror.unlisted_topics import HiddenOffsets
+from twinlog.mirror.topology.plugins import group_filter_of, topic_filter_of
+from twinlog.mirror.topology.topology import Topology
+from twinlog.mirror.unlisted_topics import HiddenOffsets, find_hidden_offsets
 from twinlog.model.groups import CommittedOffset
 from twinlog.model.topics import listed
 from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicName, TopicPartition
-from twinlog.ops.groups.places import GroupPlaces
-from twinlog.ops.inventory import Inventory
+from twinlog.ops.groups.places import GroupPlaces, GroupPlacesReader
+from twinlog.ops.inventory import Inventory, logs_of
+from twinlog.ops.plan.deciding import PlanFindings
 from twinlog.ops.plan.flow_plan import GroupPlan
+from twinlog.ops.plan.obstacles import unreadable_groups
 from twinlog.settings.flow import FlowSettings
 
 
@@ -148,3 +156,122 @@ def _group_plan(flow: FlowSettings, group: GroupId, facts: Sequence[MoveFacts]) 
     if waiting:
         return GroupPlan(group, len(verdicts), "moves", why)
     return GroupPlan(group, len(verdicts), "stays" if why else "in-step", why)
+
+
+@dataclass(frozen=True, slots=True)
+class _KnownPlaces:
+    """How far the partitions with groups are copied, and the places of the groups on the target.
+
+    The inventories `here` and `there` have the offsets that groups need on the target, and the logs of these offsets.
+    `starts_there` are the first offsets of source logs, translated for groups that stand before them.
+    """
+
+    copied: Mapping[TopicPartition, SourceOffset]
+    places: GroupPlaces
+    here: Inventory
+    there: Inventory
+    starts_there: Mapping[TopicPartition, TargetOffset] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupPlanner:
+    """Plans the groups of a flow, by the inventories of its clusters: `here` is the source, `there` the target.
+
+    `flows` are all flows of the file. `copier` is the flow that copies the topics of the groups: it has stored
+    `positions` in `store`, which is None if they are absent or unreadable.
+    """
+
+    flow: FlowSettings
+    flows: Sequence[FlowSettings]
+    copier: FlowSettings
+    topology: Topology
+    source: ClusterAdmin
+    target: ClusterAdmin
+    here: Inventory
+    there: Inventory
+    store: PositionStore | None
+    positions: Mapping[TopicPartition, Position]
+    findings: PlanFindings
+    one_cluster: bool
+
+    def plan(self, mirrored: Collection[TopicName] | None, left_out: Mapping[TopicName, str]) -> list[GroupPlan]:
+        """The plan of each group. `mirrored` are the topics that the flow copies, None if another flow copies;
+        `left_out` are the remaining topics, with the reason. Raises ClusterError."""
+        flow, topology = self.flow, self.topology
+        if flow.emit_checkpoints_interval_s is None and not self.here.groups:
+            return []
+        filter_ = topic_filter_of(flow)
+
+        def not_mirrored(topic: TopicName) -> str | None:
+            if mirrored is None:
+                return topology.refusal(topic)
+            if topic in mirrored:
+                return None
+            return left_out.get(topic) or topology.refusal(topic) or f"{flow.source} lacks this topic"
+
+        def accepts(topic: TopicName) -> bool:
+            # Within a cluster, copies are there as well, and their offsets belong to consumers of the copies.
+            beside = self.one_cluster and topology.policy.source_alias(topic) in (flow.source, flow.target)
+            return (filter_.accepts(topic) or left_to_switchover(topic)) and not beside
+
+        def left_to_switchover(topic: TopicName) -> bool:
+            return topology.policy.source_alias(topic) == flow.target_name and not filter_.accepts(topic)
+
+        stored = {part: position.next_source for part, position in self.positions.items()}
+        known = self._places(accepts)
+        returns = GroupReturnsReader(flow, self.source)
+        returned = returns.read()
+        moves = returns.mark_ended(GroupMovesReader(flow, self.target).read())
+        copies = FlowCopies(
+            topology.remote_name,
+            not_mirrored,
+            topology.came_from_target,
+            left_to_switchover,
+            {**stored, **known.copied},
+            known.places,
+            moves,
+            returned,
+            known.starts_there,
+        )
+        hidden = find_hidden_offsets(self.source, topology, self.positions, known.here.topics, self.target.topics)
+        found = plan_groups(flow, group_filter_of(flow), accepts, known.here, known.there, copies, hidden)
+        moving = [one.group for one in found if one.becomes == "moves"]
+        self.findings.add(unreadable_groups(self.target, moving, known.there, "committing its offsets"))
+        if flow.kind is None:
+            own = [GroupId(flow.group_id)]
+            self.findings.add(unreadable_groups(self.target, own, known.there, "choosing which process runs the flow"))
+        return found
+
+    def _places(self, accepts: Callable[[TopicName], bool]) -> _KnownPlaces:
+        flow, here, there = self.flow, self.here, self.there
+        own = topic_filter_of(flow).accepts
+        committed_here = {group: accepted_offsets(offsets, own) for group, offsets in here.committed.items()}
+        unknown = _KnownPlaces({}, {}, replace(here, committed=committed_here), there)
+        if self.store is None:
+            return unknown
+        reverse = next((one for one in self.flows if (one.source, one.target) == (flow.target, flow.source)), None)
+        maps = MapStore(self.copier, self.target, self.store)
+        reader = GroupPlacesReader(flow, self.source, self.target, maps, reverse)
+        follows = group_filter_of(flow).accepts
+        committed = {
+            group: accepted_offsets(offsets, accepts) for group, offsets in here.committed.items() if follows(group)
+        }
+        parts = {where for offsets in committed.values() for where in offsets}
+        ends = {where: here.logs[where].end for where in parts if where in here.logs}
+        places: GroupPlaces = {}
+
+        def read() -> None:
+            nonlocal places
+            reader.refresh({where.topic for where in parts})
+            places = reader.read_places(committed, ends)
+
+        if self.findings.refused("permission", read):
+            return unknown
+        committed_here |= reader.needed_offsets(committed, places, there.committed)
+        copies = [where for where in parts if reader.translator.left_to_switchover(where.topic)]
+        originals = {remote for where in copies if (remote := reader.translator.remote(where)) is not None}
+        here = replace(here, committed=committed_here, logs={**here.logs, **logs_of(self.source, copies)})
+        there = replace(there, logs={**there.logs, **logs_of(self.target, sorted(originals))})
+        copied = {where: one for where in parts if (one := reader.copied_up_to(where, ends.get(where))) is not None}
+        starts = {where: here.logs[where].start for where in parts if where in here.logs}
+        return _KnownPlaces(copied, places, here, there, reader.translate_starts(committed, starts))

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 
 from twinlog.errors import ConfigError, RefusedError
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect, both_clusters
 from twinlog.kafka.retry import COMMAND_CONNECT_S
-from twinlog.mirror.groups.followed_groups import accepted_offsets
-from twinlog.mirror.groups.group_moves import GroupMovesReader, GroupReturnsReader
-from twinlog.mirror.offsets.map_store import MapStore
 from twinlog.mirror.offsets.position_store import PositionStore
 from twinlog.mirror.offsets.positions import Position
 from twinlog.mirror.offsets.starts import NOTHING_STORED, StoredStarts
@@ -25,17 +22,15 @@ from twinlog.mirror.topics.checks import (
 )
 from twinlog.mirror.topics.internal_topics import internal_topics
 from twinlog.mirror.topics.left_fences import REMOVE, LeftFences, owners_of
-from twinlog.mirror.topology.plugins import group_filter_of, topic_filter_of
 from twinlog.mirror.topology.topology import absent_topics, topology_of
-from twinlog.mirror.unlisted_topics import find_hidden_offsets, unlisted_topics
+from twinlog.mirror.unlisted_topics import unlisted_topics
 from twinlog.model.topics import Topic, listed
-from twinlog.model.types import Alias, GroupId, SourceOffset, TargetOffset, TopicName, TopicPartition
-from twinlog.ops.groups.places import GroupPlaces, GroupPlacesReader
-from twinlog.ops.inventory import Content, Inventory, logs_of, partitions_of, read_inventory
+from twinlog.model.types import Alias, TopicName, TopicPartition
+from twinlog.ops.inventory import Content, Inventory, partitions_of, read_inventory
 from twinlog.ops.plan.deciding import PlanFindings, PlannedChanges
 from twinlog.ops.plan.filled_heads import most_disk
-from twinlog.ops.plan.flow_plan import ExcludedTopic, FlowPlan, GroupPlan, NewRemoteTopic, Problem
-from twinlog.ops.plan.groups import FlowCopies, plan_groups
+from twinlog.ops.plan.flow_plan import ExcludedTopic, FlowPlan, NewRemoteTopic, Problem
+from twinlog.ops.plan.groups import GroupPlanner
 from twinlog.ops.plan.kept_offsets import look_at_kept_offsets
 from twinlog.ops.plan.obstacles import (
     ClusterRights,
@@ -47,7 +42,6 @@ from twinlog.ops.plan.obstacles import (
     shorter_retention,
     too_full,
     too_small_limits,
-    unreadable_groups,
     unwritable_topics,
     written_by_others,
 )
@@ -148,6 +142,29 @@ class FlowPlanner:
             self._flow, self._topology, self._source, self._target, here, there, findings, self._validates
         )
 
+    def _groups(
+        self,
+        here: Inventory,
+        there: Inventory,
+        store: PositionStore | None,
+        positions: _Positions | None,
+        findings: PlanFindings,
+    ) -> GroupPlanner:
+        return GroupPlanner(
+            self._flow,
+            self._flows,
+            self._copier,
+            self._topology,
+            self._source,
+            self._target,
+            here,
+            there,
+            store,
+            positions or {},
+            findings,
+            self._one_cluster,
+        )
+
     def _plan(self, plan: FlowPlan, findings: PlanFindings) -> FlowPlan:
         flow = self._flow
         here, there = self._read(findings)
@@ -160,7 +177,7 @@ class FlowPlanner:
             )
         if not flow.copies:
             plan = replace(plan, create=tuple(deciding.internal()[0]))
-            return replace(plan, groups=tuple(self._groups(here, there, store, positions or {}, None, findings)))
+            return replace(plan, groups=tuple(self._groups(here, there, store, positions, findings).plan(None, {})))
         refresh = self._refresh = TopicRefresh(
             flow, self._flows, self._source, self._target, _KnownPositions(positions or {}, store), self._connect
         )
@@ -237,7 +254,9 @@ class FlowPlanner:
         unlisted = unlisted_topics(self._topology, here.topics, positions or {})
         findings.add(hidden_topics(self._source, unlisted, "copying it"))
         findings.add(unwritable_topics(self._target, flow.producer.client, new, there))
-        return replace(plan, groups=tuple(self._groups(here, there, store, positions or {}, pairs, findings)))
+        groups = self._groups(here, there, store, positions, findings)
+        copied = {pair.source.name for pair in pairs}
+        return replace(plan, groups=tuple(groups.plan(copied, refresh.left_out)))
 
     def _read(self, findings: PlanFindings) -> tuple[Inventory, Inventory]:
         """The inventories of both clusters: of the source the topics that may be mirrored, of the target their
@@ -311,120 +330,6 @@ class FlowPlanner:
         """The most replicas that a copy gets; a broker's default is taken from the copies that are there."""
         known = [there.topics[pair.remote].replicas for pair in pairs if pair.remote in there.topics]
         return max([1, *known, *(one.replication_factor for one in create)])
-
-    def _groups(
-        self,
-        here: Inventory,
-        there: Inventory,
-        store: PositionStore | None,
-        positions: _Positions,
-        pairs: Iterable[TopicPair] | None,
-        findings: PlanFindings,
-    ) -> list[GroupPlan]:
-        """`pairs` are the topics that this flow copies, None if another flow copies."""
-        flow, topology = self._flow, self._topology
-        if flow.emit_checkpoints_interval_s is None and not here.groups:
-            return []
-        mirrored = None if pairs is None else {pair.source.name for pair in pairs}
-        filter_ = topic_filter_of(flow)
-        others = {} if self._refresh is None else self._refresh.left_out
-
-        def not_mirrored(topic: TopicName) -> str | None:
-            if mirrored is None:
-                return topology.refusal(topic)
-            if topic in mirrored:
-                return None
-            return others.get(topic) or topology.refusal(topic) or f"{flow.source} lacks this topic"
-
-        def accepts(topic: TopicName) -> bool:
-            # Within a cluster, copies are there as well, and their offsets belong to consumers of the copies.
-            beside = self._one_cluster and topology.policy.source_alias(topic) in (flow.source, flow.target)
-            return (filter_.accepts(topic) or left_to_switchover(topic)) and not beside
-
-        def left_to_switchover(topic: TopicName) -> bool:
-            return topology.policy.source_alias(topic) == flow.target_name and not filter_.accepts(topic)
-
-        stored = {part: position.next_source for part, position in positions.items()}
-        copies = self._places(here, there, store, accepts, findings)
-        here, there = copies.here, copies.there
-        returns = GroupReturnsReader(flow, self._source)
-        returned = returns.read()
-        moves = returns.mark_ended(GroupMovesReader(flow, self._target).read())
-        copied = FlowCopies(
-            topology.remote_name,
-            not_mirrored,
-            topology.came_from_target,
-            left_to_switchover,
-            {**stored, **copies.copied},
-            copies.places,
-            moves,
-            returned,
-            copies.starts_there,
-        )
-        hidden = find_hidden_offsets(self._source, topology, positions, here.topics, self._target.topics)
-        found = plan_groups(flow, group_filter_of(flow), accepts, here, there, copied, hidden)
-        moving = [one.group for one in found if one.becomes == "moves"]
-        findings.add(unreadable_groups(self._target, moving, there, "committing its offsets"))
-        if flow.kind is None:
-            own = [GroupId(flow.group_id)]
-            findings.add(unreadable_groups(self._target, own, there, "choosing which process runs the flow"))
-        return found
-
-    def _places(
-        self,
-        here: Inventory,
-        there: Inventory,
-        store: PositionStore | None,
-        accepts: Callable[[TopicName], bool],
-        findings: PlanFindings,
-    ) -> _KnownPlaces:
-        flow = self._flow
-        own = topic_filter_of(flow).accepts
-        committed_here = {group: accepted_offsets(offsets, own) for group, offsets in here.committed.items()}
-        unknown = _KnownPlaces({}, {}, replace(here, committed=committed_here), there)
-        if store is None:
-            return unknown
-        reverse = next((one for one in self._flows if (one.source, one.target) == (flow.target, flow.source)), None)
-        maps = MapStore(self._copier, self._target, store)
-        reader = GroupPlacesReader(flow, self._source, self._target, maps, reverse)
-        follows = group_filter_of(flow).accepts
-        committed = {
-            group: accepted_offsets(offsets, accepts) for group, offsets in here.committed.items() if follows(group)
-        }
-        parts = {where for offsets in committed.values() for where in offsets}
-        ends = {where: here.logs[where].end for where in parts if where in here.logs}
-        places: GroupPlaces = {}
-
-        def read() -> None:
-            nonlocal places
-            reader.refresh({where.topic for where in parts})
-            places = reader.read_places(committed, ends)
-
-        if findings.refused("permission", read):
-            return unknown
-        committed_here |= reader.needed_offsets(committed, places, there.committed)
-        copies = [where for where in parts if reader.translator.left_to_switchover(where.topic)]
-        originals = {remote for where in copies if (remote := reader.translator.remote(where)) is not None}
-        here = replace(here, committed=committed_here, logs={**here.logs, **logs_of(self._source, copies)})
-        there = replace(there, logs={**there.logs, **logs_of(self._target, sorted(originals))})
-        copied = {where: one for where in parts if (one := reader.copied_up_to(where, ends.get(where))) is not None}
-        starts = {where: here.logs[where].start for where in parts if where in here.logs}
-        return _KnownPlaces(copied, places, here, there, reader.translate_starts(committed, starts))
-
-
-@dataclass(frozen=True, slots=True)
-class _KnownPlaces:
-    """How far the partitions with groups are copied, and the places of the groups on the target.
-
-    The inventories `here` and `there` have the offsets that groups need on the target, and the logs of these offsets.
-    `starts_there` are the first offsets of source logs, translated for groups that stand before them.
-    """
-
-    copied: Mapping[TopicPartition, SourceOffset]
-    places: GroupPlaces
-    here: Inventory
-    there: Inventory
-    starts_there: Mapping[TopicPartition, TargetOffset] = field(default_factory=dict)
 
 
 class _KnownPositions:
