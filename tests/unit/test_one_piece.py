@@ -129,6 +129,7 @@ def test_a_second_appender_is_found() -> None:
 
 
 RETRIES = {
+    "connect/group/group.py:WorkerGroup.confirm_membership": "ends with the term, and asks again after an answer, too",
     "copier/granted_partitions.py:PartitionStarter._begin_together": "each try is for the partitions that are left",
     "copier/recovery.py:MaxMessageBytes.refresh_limit": "waits for a limit between successful questions",
     "copier/offset_committer.py:OffsetCommitter._keep_positions": "stores newer positions at each turn",
