@@ -121,7 +121,8 @@ def console(
         typer.Option(
             "--output-dir",
             metavar="DIR",
-            help="Write the files of migrations into this folder.",
+            help="Write the files of migrations into this folder. Default: the working directory.",
+            show_default=False,
             exists=True,
             file_okay=False,
             writable=True,
