@@ -193,7 +193,7 @@ def _run(
         log.error("%s", with_id(str(error), "TW-FILE-22"))
         return WRONG
     except OSError as error:
-        log.error("%s", with_id(f"the worker failed to start: {error.strerror or error}", "TW-WORKER-20"))
+        log.error("%s: the worker failed to start: %s", id_of(error, "TW-WORKER-20"), error)
         return exits.listening
     code = 0
     other = None if beside is None else beside(worker)

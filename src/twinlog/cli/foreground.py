@@ -22,7 +22,7 @@ from twinlog.console import signals
 from twinlog.console.command_log import end_process, log_to_stderr
 from twinlog.console.log_options import shows_progress
 from twinlog.console.spark_batch import adopted
-from twinlog.errors import EngineError, TwinlogError
+from twinlog.errors import EngineError, ListenError, TwinlogError
 from twinlog.errors.message_ids import id_of, with_id
 from twinlog.settings.worker import MetricsSettings
 from twinlog.spark.submitted import is_submitted
@@ -108,8 +108,8 @@ def served(config: MirrorConfig, runner: Runner, users: Users | None) -> Iterato
 class ExitCodes:
     """A program's exit codes.
 
-    `failed`: a flow or all of it failed. `broken`: Spark failed to start or died. `nothing` and `held`: a flow that was
-    to catch up found no topic, or has held partitions.
+    `failed`: a flow or all of it failed. `broken`: Spark failed to start or died, or an address is taken. `nothing` and
+    `held`: a flow that was to catch up found no topic, or has held partitions.
     """
 
     failed: int
@@ -151,7 +151,7 @@ def run_flows(
             bridge = config.bridge and given is None
             spark = SparkOptions(master, conf or {}, bridge, listener=config.driver, given=given)
             return _run(config, terminal, codes, stop, spark, until_caught_up, file, users)
-    except EngineError as error:
+    except (EngineError, ListenError) as error:
         log.error("%s: twinlog ends: %s", id_of(error, "TW-FLOW-07"), error)
         return codes.broken
     except Exception as error:

@@ -104,8 +104,8 @@ def run(
 
     Exit codes: 0 Ctrl-C (SIGINT) or SIGTERM ended the flows in order, or all is copied with --until-caught-up; 1 a
     flow failed; with --until-caught-up also when a flow finds no topic to copy, or has held partitions; 2 FILE or
-    an option is wrong, before any contact with a cluster; 3 Spark does not start, or dies again and again; 4 with
-    --until-caught-up, Ctrl-C or SIGTERM came before all was copied.
+    an option is wrong, before any contact with a cluster; 3 Spark does not start, or dies again and again, or
+    an address is taken; 4 with --until-caught-up, Ctrl-C or SIGTERM came before all was copied.
 
     Example: twinlog run mm2.properties
 

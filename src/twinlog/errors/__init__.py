@@ -30,6 +30,7 @@
     │   └── VersionMismatchError  they are of different versions     fatal
     ├── RequestError     a request to the REST API fails                 by its status
     │   └── NotOwnerError    another worker fulfils it
+    ├── ListenError      an address is taken, or another machine's       fatal
     └── EngineError      Spark fails to start, or refuses            fatal
         └── EngineLostError  Spark's JVM has ended                   retriable
 
@@ -359,6 +360,10 @@ class UndeliveredError(RequestError):
 
     def __init__(self, message: str, status: int = 500, *, message_id: str = "") -> None:
         super().__init__(status, message, message_id=message_id)
+
+
+class ListenError(TwinlogError, OSError):
+    """This process cannot listen at an address: another process has it, or it belongs to another machine."""
 
 
 class EngineError(TwinlogError):

@@ -18,10 +18,10 @@ from twinlog.config.file_kind import FileKind, kind_of
 from twinlog.config.text.values import ValueRefusedError, parse_listener
 from twinlog.console import signals
 from twinlog.console.command_log import ends_if_wrong, log_to_stderr, print_error, print_warnings
-from twinlog.console.exit_codes import FINE, UNREACHABLE, WRONG
+from twinlog.console.exit_codes import FINE, UNREACHABLE, WRONG, failure_text
 from twinlog.console.flow_files import FlowsOfFile, read_flow_file
 from twinlog.console.options import FILE_HELP, Secrets
-from twinlog.errors import OptionError
+from twinlog.errors import ListenError, OptionError
 from twinlog.errors.message_ids import with_id
 from twinlog.ops.connectors.rest import URL, TlsFiles, access
 from twinlog.settings.open_id import OpenIdSettings
@@ -199,9 +199,9 @@ def _serve(
         stopping.set()
 
     try:
-        bound = bind([address])
-    except OSError as error:
-        print_error(with_id(str(error.strerror or error), "TW-REST-01"))
+        bound = bind([address], "--listen")
+    except ListenError as error:
+        print_error(failure_text(error))
         return UNREACHABLE
     app = console_app(sources, settings)
     serving = ServerThread("console-server")

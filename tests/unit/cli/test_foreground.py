@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import signal
+import socket
 import sys
 from pathlib import Path
 from typing import Any, NoReturn
@@ -84,6 +85,22 @@ def test_only_what_is_sparks_ends_with_3(
         loud = [one.getMessage() for one in caplog.records if one.levelno >= logging.ERROR]
         assert loud == [f"TW-FLOW-07: twinlog ends: {logged}"]
         assert any(one.exc_info for one in caplog.records if one.levelno == logging.DEBUG) == (code != 3)
+
+
+def test_an_address_in_use_ends_a_run_with_its_own_id(
+    file: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    way_out = "end the process that has the address, or write another address in"
+    way_out += " twinlog.metrics.listeners or --metrics-listener"
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
+        monkeypatch.setattr(sys, "argv", ["twinlog", "run", str(file), "--metrics-listener", url])
+        with caplog.at_level(logging.ERROR, "twinlog"), pytest.raises(SystemExit) as ended:
+            app()
+    assert ended.value.code == 3
+    assert [one.getMessage() for one in caplog.records] == [
+        f"TW-REST-01: twinlog ends: cannot listen at {url}: Address already in use; {way_out}"
+    ]
 
 
 @pytest.mark.parametrize(

@@ -92,7 +92,7 @@ class MetricsServer:
 
     def start(self) -> None:
         """Listen, and return once every address answers. Raises OSError that names the unavailable address."""
-        self._bound = bind(self._listeners)
+        self._bound = bind(self._listeners, "twinlog.metrics.listeners or --metrics-listener")
         routes = [Route(TEXT, self._text), Route(JSON, self._json)]
         if self._asked_health is not None:
             routes += [Route(HEALTH, self._health), Route(LIVE, self._live)]

@@ -177,9 +177,9 @@ class RestServer:
         for listeners, context in ((settings.listeners, self._tls.public), (admin, self._tls.admin)):
             if context is None and any(listener.tls for listener in listeners):
                 raise ValueError("an https listener needs a key store: ssl.keystore.location, or listeners.https.ssl.*")
-        self._public = bind(settings.listeners)
+        self._public = bind(settings.listeners, "listeners, or in --listen for a resource")
         try:
-            self._admin = bind(admin)
+            self._admin = bind(admin, "admin.listeners")
         except OSError:
             close(self._public)
             raise

@@ -8,6 +8,7 @@ the longest idle time makes room. Input other than HTTP is answered with the bod
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import logging
 import os
@@ -27,6 +28,7 @@ from uvicorn import Config, Server
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
+from twinlog.errors import ListenError
 from twinlog.settings.worker import ListenerAddress
 
 _LINGER_S = 1.0
@@ -44,6 +46,11 @@ _FIRST_S = 2.0
 _START_S = 60.0
 
 _DATE_S = 1.0
+
+_WAYS_OUT = {
+    errno.EADDRINUSE: "end the process that has the address, or write another address in",
+    errno.EACCES: "write a port above 1023 in",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,12 +193,13 @@ class BoundListener:
     socket: socket.socket
 
 
-def bind(listeners: Sequence[ListenerAddress]) -> list[BoundListener]:
-    """A socket for each listener. Raises OSError with the listener in its text, after the close of all sockets."""
+def bind(listeners: Sequence[ListenerAddress], setting: str = "listeners") -> list[BoundListener]:
+    """A socket for each listener of a `setting`, a key or an option. Raises ListenError, after the close of all
+    sockets."""
     bound: list[BoundListener] = []
     with ExitStack() as undo:
         for listener in listeners:
-            one = _bind(listener)
+            one = _bind(listener, setting)
             undo.callback(one.socket.close)
             bound.append(one)
         undo.pop_all()
@@ -203,13 +211,17 @@ def close(bound: Sequence[BoundListener]) -> None:
         one.socket.close()
 
 
-def _bind(listener: ListenerAddress) -> BoundListener:
+def _bind(listener: ListenerAddress, setting: str) -> BoundListener:
     try:
         found = _socket(listener)
     except OSError as error:
         # Python adds the address to the system's words; the error of an unknown name has its own words.
-        reason = error.strerror if isinstance(error, socket.gaierror) else os.strerror(error.errno or 0)
-        raise OSError(error.errno, f"TW-REST-01: cannot listen at {listener}: {reason}") from None
+        unknown = isinstance(error, socket.gaierror)
+        reason = error.strerror if unknown else os.strerror(error.errno or 0)
+        way_out = None if unknown else _WAYS_OUT.get(error.errno or 0)
+        way_out = f"{way_out or 'write an address of this machine in'} {setting}"
+        text = f"cannot listen at {listener}: {reason}"
+        raise ListenError(text, way_out=way_out, message_id="TW-REST-01") from None
     return BoundListener(replace(listener, port=found.getsockname()[1]), found)
 
 

@@ -27,6 +27,7 @@ from twinlog.connect.rest.forward import Forwarder
 from twinlog.connect.rest.server import RestServer, Tls
 from twinlog.connect.rest.users import Users
 from twinlog.errors import NotOwnerError
+from twinlog.errors.message_ids import id_of
 from twinlog.settings.worker import ListenerAddress, RestSettings
 
 HTTP, HTTPS = ListenerAddress("http", "127.0.0.1", 0), ListenerAddress("https", "localhost", 0)
@@ -97,11 +98,15 @@ def test_an_address_that_is_taken_is_named_and_the_others_are_let_go() -> None:
     with serving() as client:
         taken = ListenerAddress("http", "127.0.0.1", urlsplit(client.url).port or 0)
         second = RestServer(RestApi(FakeHerder(), RestSettings((HTTP, taken)), SYSTEM))
-        with pytest.raises(OSError, match=rf"cannot listen at {client.url}: Address already in use"):
+        with pytest.raises(OSError, match=rf"cannot listen at {client.url}: Address already in use") as refused:
             second.start()
+        way_out = (
+            "end the process that has the address, or write another address in listeners, or in --listen for a resource"
+        )
+        assert (str(refused.value).partition("; ")[2], id_of(refused.value, "")) == (way_out, "TW-REST-01")
         second.stop()
         third = RestServer(RestApi(FakeHerder(), RestSettings((HTTP,), admin_listeners=(taken,)), SYSTEM))
-        with pytest.raises(OSError, match="cannot listen"):
+        with pytest.raises(OSError, match=r"cannot listen at .*; .* write another address in admin\.listeners"):
             third.start()
 
 

@@ -13,12 +13,14 @@ _REST = Area(
     messages=(
         Message(
             "TW-REST-01",
-            "The address of the REST API is taken",
+            "An address is taken",
             "error",
-            lines=("`cannot listen at http://HOST:8083: ...`",),
-            meaning="Another process has that port, or no interface has that address.",
+            lines=("`cannot listen at http://HOST:8083: ...; ... write another address in listeners ...`",),
+            meaning="The REST API, the metrics or the console cannot begin: another process has that port, or no "
+            "interface of this machine has that address.",
             impact=NOTHING_CHANGED,
-            mend="Write another address in `listeners` or `admin.listeners`.",
+            look=("ss -ltnp", "curl -s http://HOST:8083/"),
+            mend="End the other process, or write another address in the key or the option of the line.",
         ),
         Message(
             "TW-REST-02",
