@@ -15,7 +15,7 @@ _REST = Area(
             "TW-REST-01",
             "An address is taken",
             "error",
-            lines=("`cannot listen at http://HOST:8083: ...; ... write another address in listeners ...`",),
+            lines=("`cannot listen at http://HOST:8083: ...; ...`",),
             meaning="The REST API, the metrics or the console cannot begin: another process has that port, or no "
             "interface of this machine has that address.",
             impact=NOTHING_CHANGED,
