@@ -43,6 +43,9 @@ _GRACE_S = 3.0
 _FIRST_S = 2.0
 """How long after its beginning a connection may bring its first request while the server stops, in seconds."""
 
+_ACCEPTED_S = 0.05
+"""From the last accept to the shutdown of all connections, in seconds."""
+
 _START_S = 60.0
 
 _DATE_S = 1.0
@@ -335,6 +338,8 @@ class BoundServer(Server):
             server.close()
         if held:
             await asyncio.wait([loop.create_task(self._serve_held(one)) for one in held], timeout=_FIRST_S)
+        # asyncio tells the server of an accepted connection some turns of the loop later.
+        await asyncio.sleep(_ACCEPTED_S)
         await super().shutdown(sockets)
 
     async def _serve_held(self, connection: socket.socket) -> None:
