@@ -98,26 +98,28 @@ def test_a_jvm_that_is_lost_before_it_says_what_was_wrong_leaves_no_record_at_fa
     assert failures == []
 
 
-def test_a_jvm_that_hangs_while_its_session_starts_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def hanging_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The Java of this process listens, and answers nothing."""
     program = tmp_path / "bin" / "java"
     program.parent.mkdir()
     program.write_text(HANGS)
     program.chmod(0o755)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+
+
+@pytest.mark.usefixtures("hanging_java")
+def test_a_jvm_that_hangs_while_its_session_starts_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "CONNECT_S", 0.5)
     with pytest.raises(EngineLostError, match="fails to start"):
         SqlJvm()
 
 
+@pytest.mark.usefixtures("hanging_java")
 def test_a_start_removes_the_folder_of_a_killed_process_whose_jvm_ends_meanwhile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The process that takes over from a killed process of Spark starts its JVM while the other JVM still ends."""
-    program = tmp_path / "bin" / "java"
-    program.parent.mkdir()
-    program.write_text(HANGS)
-    program.chmod(0o755)
-    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     ending = tmp_path / f"{PREFIX}ending"
     ending.mkdir()
@@ -136,15 +138,11 @@ def test_a_start_removes_the_folder_of_a_killed_process_whose_jvm_ends_meanwhile
         jvm.close()
 
 
+@pytest.mark.usefixtures("hanging_java")
 @pytest.mark.parametrize("missing", ["thread", "file"])
 def test_a_first_jvm_that_finds_no_room_is_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, missing: str
 ) -> None:
-    program = tmp_path / "bin" / "java"
-    program.parent.mkdir()
-    program.write_text(HANGS)
-    program.chmod(0o755)
-    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     if missing == "thread":
         monkeypatch.setattr(threading.Thread, "start", no_thread)
     else:
