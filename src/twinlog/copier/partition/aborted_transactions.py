@@ -232,7 +232,7 @@ class AbortedTransactions:
                     f"cluster {self._client.alias}: the marker of {coordinator.transactional_id} is on its way"
                 )
             there = in_log.get(state.holder.producer_id)
-            in_transaction = there is not None and there.first_offset >= 0
+            in_transaction = there is not None and there.in_transaction
             if not in_transaction and not state.is_open:
                 found.free[number] = None
                 continue

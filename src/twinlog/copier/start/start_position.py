@@ -306,7 +306,7 @@ class StartPositions:
             return {}, {}
         states, errors = await producer_states(self._target, proven)
         return {
-            remote: {one.producer_id: TargetOffset(one.first_offset) for one in producers if one.first_offset >= 0}
+            remote: {one.producer_id: TargetOffset(one.first_offset) for one in producers if one.in_transaction}
             for remote, producers in states.items()
         }, errors
 

@@ -40,6 +40,11 @@ class ProducerState(NamedTuple):
     first_offset: int
     last_append_ms: int
 
+    @property
+    def in_transaction(self) -> bool:
+        """Whether the producer has an open transaction in the partition."""
+        return self.first_offset >= 0
+
 
 def supports_producer_states(client: ClusterClient) -> bool:
     """Whether the brokers list the producers of a partition: Kafka 2.8 and later (KIP-664)."""
@@ -109,7 +114,7 @@ async def open_transactions(
 ) -> dict[TopicPartition, list[ProducerState]]:
     """The producers with an open transaction in partitions. Empty lists and errors are the ones of `producers_of`."""
     found = await producers_of(client, partitions)
-    return {partition: [one for one in states if one.first_offset >= 0] for partition, states in found.items()}
+    return {partition: [one for one in states if one.in_transaction] for partition, states in found.items()}
 
 
 async def name_open_transaction(client: ClusterClient, partition: TopicPartition) -> str:
