@@ -193,6 +193,10 @@ class WorkerThread:
                 self._still -= Counter({name: 1})
             self._wake.set()
 
+    def _holds_connectors(self) -> bool:
+        with self._following:
+            return any(self._still.values())
+
     def _stands_still(self, name: ConnectorName) -> bool:
         with self._following:
             running = self._running.connectors.get(name)
@@ -225,7 +229,11 @@ class WorkerThread:
 
     def end(self) -> None:
         """End the connectors here, report their end, and leave the group, so that another worker continues at once."""
+        self._stopping.set()
         self._running.stop()
+        # A change of offsets in progress is completed first: this worker may write only while it is a member.
+        while self._holds_connectors():
+            self._clock.sleep(LOOK_S)
         try:
             self._report_tasks(self.group.assignment)
             self._report(self.group.assignment)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import pytest
 
 from harness.wait import wait_for
 from tests.unit.connect.worker.whole_worker import whole_worker
+from twinlog.connect.connector_offsets import ConnectorOffsets
 from twinlog.connect.requests import RequestGuard
-from twinlog.worker.connectors.model import ConnectorName
+from twinlog.worker.connectors.model import ConnectorName, StoredOffset
 
 CHECKPOINT = {
     "connector.class": "MirrorCheckpoint",
@@ -109,6 +111,33 @@ def test_a_new_connector_restarts_though_its_states_are_missing() -> None:
         assert client.get("/connectors/c/status").status == 404
         assert client.ask("POST", "/connectors/c/restart").status == 204
         assert client.ask("POST", "/connectors/c/restart?includeTasks=true").status == 404
+
+
+def test_a_worker_stays_in_its_group_until_a_change_of_offsets_is_complete(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, completes = threading.Event(), threading.Event()
+    replace_offsets = ConnectorOffsets.replace_offsets
+
+    def slowly(self: ConnectorOffsets, name: ConnectorName, offsets: Sequence[StoredOffset]) -> None:
+        begun.set()
+        assert completes.wait(60)
+        assert not client.herder.left
+        replace_offsets(self, name, offsets)
+
+    monkeypatch.setattr(ConnectorOffsets, "replace_offsets", slowly)
+    with whole_worker() as (client, _), ThreadPoolExecutor(2) as callers:
+        thread = client.herder._thread
+        assert client.ask("PUT", "/connectors/c/config", CHECKPOINT).status == 201
+        assert client.ask("PUT", "/connectors/c/stop").status == 204
+        changed = callers.submit(client.ask, "DELETE", "/connectors/c/offsets")
+        assert begun.wait(60)
+        ending = callers.submit(client.herder.stop)
+        wait_for(lambda: not thread.running.connectors, 60, "its connectors have ended")
+        # Without a wait the worker would leave its group in this time.
+        thread._thread.join(0.5)
+        completes.set()
+        assert changed.result(60).status == 200
+        ending.result(60)
+        assert client.herder.left
 
 
 def test_a_worker_that_stops_leaves_changes_to_another_worker() -> None:
