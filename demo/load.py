@@ -24,6 +24,7 @@ class Load:
         self._rate = rate
         self._errors: list[str] = []
         self._given = 0
+        self._written = 0
         self._going_on = threading.Event()
         self._ending = threading.Event()
         self._producers = {
@@ -47,8 +48,10 @@ class Load:
 
     @property
     def written(self) -> int:
-        """Records that the cluster has acknowledged."""
-        return max(0, self._given - sum(map(len, self._producers.values())))
+        """Records that the cluster has acknowledged; the number never falls."""
+        # The thread writes between the two counts, so that their difference may be too small.
+        self._written = max(self._written, self._given - sum(map(len, self._producers.values())))
+        return self._written
 
     def go_on(self) -> None:
         """Begin with the steady rate."""

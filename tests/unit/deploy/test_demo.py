@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import json
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
+import demo.progress
 from demo.compare import Comparison, Content
+from demo.load import Load
 from demo.mirror import hidden
+from demo.progress import Progress
 from demo.records import ORDER, TOPICS
 from harness.cluster import PLAIN_LOGIN
 
@@ -73,3 +80,45 @@ def test_no_login_is_shown() -> None:
     assert "secret" not in shown
     assert "mirrormaker" not in shown
     assert shown.endswith("\nkafka-1->kafka-2.enabled = true\n")
+
+
+class ReportedTopics:
+    """A cluster whose progress topic has one report, with records of these topics."""
+
+    def __init__(self, *topics: str) -> None:
+        part = {"partition": 0, "records": 5, "bytes": 50, "source_offset": 5, "end": 5, "latency_ms": 1}
+        report = {"flow": "a->b", "seconds": 1.0, "partitions": [{"topic": topic, **part} for topic in topics]}
+        self._messages = [SimpleNamespace(error=lambda: None, value=lambda: json.dumps(report).encode())]
+        self.topics = {"progress": None}
+
+    def client_config(self, user: str) -> dict[str, str]:
+        return {}
+
+    def list_topics(self, timeout: float) -> ReportedTopics:
+        return self
+
+    def assign(self, partitions: list[object]) -> None: ...
+
+    def consume(self, **_: object) -> list[Any]:
+        return self._messages
+
+
+def test_heartbeats_are_no_copied_records_of_the_load(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster: Any = ReportedTopics("orders", "heartbeats")
+    for name in ("AdminClient", "Consumer"):
+        monkeypatch.setattr(demo.progress, name, lambda _: cluster)
+    progress = Progress(cluster, "admin", "progress", "a->b")
+    progress.look()
+    assert (progress.copied, progress.offsets) == (5, {("orders", 0): 5})
+
+
+def test_the_number_of_written_records_never_falls() -> None:
+    """The thread of the load adds records between the two counts."""
+    load = Load.__new__(Load)
+    load._written = 0
+    load._given = 100
+    producers: dict[str, Any] = {"orders": [None] * 20}
+    load._producers = producers
+    assert load.written == 80
+    producers["orders"] = [None] * 50
+    assert load.written == 80
