@@ -6,7 +6,7 @@ that have a backlog.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 
 from twinlog.clock import LONG_AGO
 from twinlog.copier.partition.append_memory import AppendMemory
@@ -19,7 +19,7 @@ LEAST_FETCH_BYTES = 256 << 10
 """Fetches need room for at least twice this many bytes."""
 
 ANSWERS = 4
-"""A quarter of the budget is for requested answers, of all brokers together."""
+"""A quarter of the budget is for requested answers, of all fetch sessions together."""
 
 STUCK_S = 2.0
 """When fetches lacked room for this time, stuck partitions free their memory: partitions whose last acknowledgement is
@@ -52,12 +52,12 @@ class CopierMemory(AppendMemory):
         self._looked_at = LONG_AGO
         self._served_at = self._now()
 
-    def share_bytes(self, brokers: int) -> int:
-        """The largest answer to request from a broker, for a number of brokers."""
-        return self.limit_bytes // ANSWERS // max(1, brokers)
+    def share_bytes(self, sessions: int) -> int:
+        """The largest answer to request in a fetch session, for a number of sessions."""
+        return self.limit_bytes // ANSWERS // max(1, sessions)
 
-    def reserve(self, node: int, most_bytes: int) -> int:
-        """Make room for an answer of a broker.
+    def reserve(self, place: Hashable, most_bytes: int) -> int:
+        """Make room for an answer in a fetch session, which has one answer at a time.
 
         Returns the bytes that the answer may have, 0 while the budget is used up.
         """
@@ -72,12 +72,12 @@ class CopierMemory(AppendMemory):
             size = self._most(most_bytes)
         if size:
             self._served_at = now
-            self._asked[node] = size
+            self._asked[place] = size
             self._frames.keep_at_most(self.limit_bytes - self.used_bytes)
         return size
 
     def _most(self, most_bytes: int) -> int:
-        # Half of the room, so that the next broker gets room, too.
+        # Half of the room, so that the next session gets room, too.
         size = min(most_bytes, self.room_bytes // 2)
         return size if size >= min(most_bytes, LEAST_FETCH_BYTES) else 0
 

@@ -30,6 +30,10 @@ UNKNOWN = TargetOffset(-1)
 
 INTERVAL_S = 1.0
 POLL_S = 0.05
+
+LOOKED_AT = 250
+"""For each so many partitions the pause between two looks at all of them is `POLL_S` longer."""
+
 FULL_EVERY_S = 60.0
 """How often a record has all partitions; in between, a record has the partitions that moved or are in trouble."""
 
@@ -189,7 +193,7 @@ class Reporter:
         behind = True
         while not self._copier.stopped:
             parts = self._copier.partitions.values()
-            await self._copier.loop.sleep(POLL_S * (1 + len(parts) // 2000))
+            await self._copier.loop.sleep(POLL_S * (1 + len(parts) // LOOKED_AT))
             was_behind, behind = behind, any(part.lag for part in parts)
             if self._now() - self._line_at >= INTERVAL_S or (was_behind and not behind):
                 self.report_now()

@@ -49,7 +49,8 @@ With 8 MB a fetch and 1 GB/s half of the time would be spent waiting.
 class ClusterClient:
     """The client of a cluster on a loop.
 
-    Long polls have connections of their own (`data`), so that other requests never wait behind a fetch. Writes that
+    Long polls have connections of their own (`data`), so that other requests never wait behind a fetch. A broker may
+    have several of these connections, because a broker serves the requests of a connection in sequence. Writes that
     other processes can see have connections of their own (`changes`): these connections are silent while writes are
     forbidden. Changes of topics have connections of their own (`topic_changes`): after a change a quota may keep a
     connection silent for minutes (KIP-599).
@@ -60,6 +61,8 @@ class ClusterClient:
     settings: ClientSettings
     _control: Connections = field(init=False)
     _data: Connections = field(init=False)
+    _more_data: list[Connections] = field(init=False, default_factory=list)
+    _options: dict[str, Any] = field(init=False)
     _changes: Connections = field(init=False)
     _topic_changes: Connections = field(init=False)
     _topics: dict[TopicName, TopicMetadata] = field(init=False, default_factory=dict)
@@ -76,17 +79,20 @@ class ClusterClient:
     _rounds: MetadataRounds = field(init=False)
 
     def __post_init__(self) -> None:
-        options = connection_options(self.settings, self.loop.clock)
         # With more requests in flight kafka-python refuses a request at once.
         limits = {"receive_message_max_bytes": MAX_FRAME_BYTES, "max_in_flight_requests_per_connection": 64}
-        self._control = Connections(self.loop.net, self.loop.wire, self.settings, **limits, **options)
-        self._data = Connections(self.loop.net, self.loop.wire, self.settings, **limits, **options)
-        self._changes = Connections(self.loop.net, self.loop.wire, self.settings, **limits, **options)
-        self._topic_changes = Connections(self.loop.net, self.loop.wire, self.settings, **limits, **options)
-        for connections in (self._data, self._changes, self._topic_changes):
-            connections.share_metadata(self._control)
+        self._options = limits | connection_options(self.settings, self.loop.clock)
+        self._control = Connections(self.loop.net, self.loop.wire, self.settings, **self._options)
+        self._data = self._make_connections()
+        self._changes = self._make_connections()
+        self._topic_changes = self._make_connections()
         self.contact = Contact(self._why_unreachable, self.loop.clock.monotonic)
         self._rounds = MetadataRounds(self.loop, self.refresh)
+
+    def _make_connections(self) -> Connections:
+        made = Connections(self.loop.net, self.loop.wire, self.settings, **self._options)
+        made.share_metadata(self._control)
+        return made
 
     def append_only_while(self, allowed: Callable[[], bool], *, reads: bool = False) -> None:
         """Append and `send_change` only while `allowed()` is true; requests that wait to be sent are checked, too.
@@ -95,7 +101,8 @@ class ClusterClient:
         """
         self._allowed = self._changes.may_send = allowed
         if not reads:
-            self._data.may_send = allowed
+            for connections in (self._data, *self._more_data):
+                connections.may_send = allowed
 
     async def connect(self, timeout_s: float = 30.0) -> None:
         """Connect to a bootstrap server and read the brokers; raises ClusterError or RefusedError."""
@@ -191,16 +198,27 @@ class ClusterClient:
 
         Requests meanwhile raise ClusterError at once.
         """
-        return self._data.throttled_s(node)
+        return max(one.throttled_s(node) for one in (self._data, *self._more_data))
 
     async def unthrottled(self, node: int) -> None:
         """Wait until a throttling broker takes requests again on the data connection."""
         while (wait_s := self.throttled_s(node)) > 0:
             await self.loop.sleep(wait_s)
 
-    def send(self, request: Any, node: int, timeout_s: float | None = None) -> Coroutine[Any, Any, Any]:
-        """Send on the data connection of a broker."""
-        return self._send(self._data, request, node, timeout_s)
+    def send(
+        self, request: Any, node: int, timeout_s: float | None = None, *, connection: int = 0
+    ) -> Coroutine[Any, Any, Any]:
+        """Send on a data connection of a broker; the broker works for each `connection` at the same time."""
+        return self._send(self._data_connections(connection), request, node, timeout_s, data=connection)
+
+    def _data_connections(self, number: int) -> Connections:
+        if not number:
+            return self._data
+        while len(self._more_data) < number:
+            more = self._make_connections()
+            more.frames, more.may_send = self._data.frames, self._data.may_send
+            self._more_data.append(more)
+        return self._more_data[number - 1]
 
     async def send_change(self, request: Any, node: int, timeout_s: float) -> Any:
         """Send a request that other processes can notice, as a commit, only while `append_only_while` allows it.
@@ -225,13 +243,15 @@ class ClusterClient:
         if not self._allowed():
             raise ClusterError(f"cluster {self.alias}: another process may run the flow, so this one changes nothing")
 
-    async def _send(self, manager: Any, request: Any, node: int | None, timeout_s: float | None) -> Any:
+    async def _send(
+        self, manager: Any, request: Any, node: int | None, timeout_s: float | None, *, data: int | None = None
+    ) -> Any:
         timeout_ms = None if timeout_s is None else timeout_s * 1000
         asked = self.contact.record_request(node, getattr(request, "max_wait_ms", 0) / 1000)
         asked_at = self.loop.clock.monotonic()
         try:
             answer = await manager.send(request, node_id=node, request_timeout_ms=timeout_ms)
-            self.contact.record_answer(asked, data=manager is self._data)
+            self.contact.record_answer(asked, data=data)
             if manager is self._control:
                 self.round_trip_s = min(self.round_trip_s, self.loop.clock.monotonic() - asked_at)
         except (KafkaError, OSError, RuntimeError, asyncio.CancelledError) as error:
@@ -261,7 +281,7 @@ class ClusterClient:
         return fault
 
     def _why_unreachable(self) -> str:
-        managers = (self._data, self._changes, self._topic_changes, self._control)
+        managers = (self._data, *self._more_data, self._changes, self._topic_changes, self._control)
         return reasons([one.failures for one in managers], self.settings.security_protocol, connected=self.connected)
 
     def open_for_data(self, partitions: Iterable[TopicPartition]) -> None:
@@ -461,5 +481,5 @@ class ClusterClient:
 
     def close(self) -> None:
         """Close every connection at once and drop the waiting requests."""
-        for manager in (self._control, self._data, self._changes, self._topic_changes):
+        for manager in (self._control, self._data, *self._more_data, self._changes, self._topic_changes):
             manager.abort()

@@ -42,12 +42,16 @@ class Fetched:
 class FetchSession:
     """The fetch session with a broker; belongs to a single coroutine.
 
-    With `kept` False the broker keeps no session: for single fetches of a few partitions.
+    With `kept` False the broker keeps no session: for single fetches of a few partitions. Several sessions with a
+    broker have a `connection` each.
     """
 
-    def __init__(self, client: ClusterClient, node: int, *, read_committed: bool, kept: bool = True) -> None:
+    def __init__(
+        self, client: ClusterClient, node: int, *, read_committed: bool, kept: bool = True, connection: int = 0
+    ) -> None:
         self._client = client
         self._node = node
+        self._connection = connection
         self.read_committed = read_committed
         self._kept = kept
         self._names: dict[uuid.UUID, TopicName] = {}
@@ -133,7 +137,9 @@ class FetchSession:
                 self._names[topic_id] = name
         try:
             timeout_s = (max_wait_ms + self._client.settings.request_timeout_ms) / 1000
-            response: FetchedPartitions = await self._client.send(request, self._node, timeout_s)
+            response: FetchedPartitions = await self._client.send(
+                request, self._node, timeout_s, connection=self._connection
+            )
         except Exception:
             self._lose()
             raise

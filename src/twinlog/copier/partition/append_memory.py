@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 from twinlog.kafka.net.frame_memory import FrameMemory
 from twinlog.kafka.producer.appends import Append, RoutedRows
@@ -29,7 +29,7 @@ class AppendMemory:
     def __init__(self, limit_bytes: int, frames: FrameMemory) -> None:
         self.limit_bytes = limit_bytes
         self._frames = frames
-        self._asked: dict[int, int] = {}
+        self._asked: dict[Hashable, int] = {}
         self._kept: dict[int, _Kept] = {}
         self._kept_bytes = 0
 
@@ -46,9 +46,9 @@ class AppendMemory:
     def room_bytes(self) -> int:
         return max(0, self.limit_bytes - self.used_bytes)
 
-    def release(self, node: int) -> None:
+    def release(self, place: Hashable) -> None:
         """The answer came, and its memory counts now, or the answer is lost."""
-        self._asked.pop(node, None)
+        self._asked.pop(place, None)
 
     def track_waiting(self, waiting: Sequence[Append | RoutedRows]) -> None:
         """Count the waiting appends and rows of a fetch from now on, until they are freed."""

@@ -122,6 +122,7 @@ class Prover:
             deliver=self._deliver,
             lost=self._lost,
             pacer=lambda: EvenPacer(PAUSE_S, LARGE_BYTES),
+            sessions=1,
         )
         self._own_ids = settings.transactional_id(0).removesuffix("0")
         self._second_read = SecondRead(self._target, self._source, reading, consumer)

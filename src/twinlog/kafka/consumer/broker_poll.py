@@ -1,4 +1,4 @@
-"""The long polls of one broker: the partitions that each of them asks for, and the time that the broker may take.
+"""The long polls of a fetch session: the partitions that each of them asks for, and the time that the broker may take.
 
 A poll of thousands of partitions keeps the positions of the idle partitions from one fetch to the next.
 """
@@ -11,7 +11,7 @@ from typing import Protocol
 from twinlog.clock import LONG_AGO
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.consumer.fetch_pace import FetchSize
-from twinlog.kafka.consumer.nearest import NearestReplicas
+from twinlog.kafka.consumer.session_places import SessionPlace, SessionPlaces
 from twinlog.kafka.fetch_session import Fetched
 from twinlog.kafka.net.loop import Signal
 from twinlog.kafka.protocol.fetch import FetchPosition, PartitionResponse
@@ -48,9 +48,9 @@ class Cursor(Protocol):
 
 
 class BrokerPoll:
-    """The fetches of a broker: `wanted` positions, and `held_back` partitions that wait for their appends.
+    """The fetches of a session: `wanted` positions, and `held_back` partitions that wait for their appends.
 
-    `cursors` has the partitions of all brokers; `nearest` tells the broker that a partition is read from.
+    `cursors` has the partitions of all sessions, and `places` tells the session of each.
     """
 
     __slots__ = (
@@ -58,12 +58,13 @@ class BrokerPoll:
         "_cursors",
         "_held_since",
         "_known",
-        "_nearest",
         "_now",
+        "_places",
         "added",
         "changed",
         "held_back",
         "node",
+        "place",
         "rebuild",
         "size",
         "wake",
@@ -73,15 +74,16 @@ class BrokerPoll:
     def __init__(
         self,
         client: ClusterClient,
-        nearest: NearestReplicas,
+        places: SessionPlaces,
         cursors: Mapping[TopicPartition, Cursor],
-        node: int,
+        place: SessionPlace,
         partition_bytes: int,
     ) -> None:
-        self.node = node
+        self.place = place
+        self.node = place.node
         self.size = FetchSize(partition_bytes)
         self._client = client
-        self._nearest = nearest
+        self._places = places
         self._cursors = cursors
         self._now = client.loop.clock.monotonic
         self.wake: Signal = client.loop.signal()
@@ -100,10 +102,10 @@ class BrokerPoll:
         """Update the positions that the poll fetches; of thousands of idle partitions only the changed partitions.
 
         Partitions of `later` have an answer that is still to be taken; their turn is the next call. Returns the
-        partitions that have another broker now: its poll may not know of the move yet.
+        partitions that have another session now: its poll may not know of the move yet.
         """
         changed, self.changed = self.changed | self.held_back, {}
-        cursors, node_of, node = self._cursors, self._nearest.node, self.node
+        cursors, place_of, place = self._cursors, self._places.place, self.place
         moved: list[TopicPartition] = []
         rebuild, self.rebuild = self.rebuild, False
         if rebuild:
@@ -115,16 +117,16 @@ class BrokerPoll:
             if partition in later:
                 self.changed[partition] = None
                 continue
-            cursor, where = cursors.get(partition), node_of(partition)
-            position = None if cursor is None or where != node else cursor.fetch_position(read_ahead)
-            if cursor is not None and where != node and not rebuild:
-                # A rebuild concerns the polls of all brokers.
+            cursor, where = cursors.get(partition), place_of(partition)
+            position = None if cursor is None or where != place else cursor.fetch_position(read_ahead)
+            if cursor is not None and where != place and not rebuild:
+                # A rebuild concerns all polls.
                 moved.append(partition)
             if position is None:
                 self.wanted.pop(partition, None)
             else:
                 self.wanted[partition] = self._at_leader(partition, position)
-            held_back = where == node and position is None and cursor is not None and cursor.held_back
+            held_back = where == place and position is None and cursor is not None and cursor.held_back
             if held_back != (partition in self.held_back):
                 self.hold_back(partition, held_back)
         return moved
@@ -135,9 +137,9 @@ class BrokerPoll:
         self.added |= {part: None for part, cursor in self._known.items() if before.get(part) is not cursor}
 
     def position_after(self, fetched: Fetched, read_ahead: int) -> FetchPosition | None:
-        """The position after an answer; None if the cursor is unsure, or has another broker now."""
+        """The position after an answer; None if the cursor is unsure, or has another session now."""
         asked, cursor = self.wanted.get(fetched.partition), self._cursors.get(fetched.partition)
-        if asked is None or cursor is None or self._nearest.node(fetched.partition) != self.node:
+        if asked is None or cursor is None or self._places.place(fetched.partition) != self.place:
             return None
         position = cursor.position_after(asked, fetched.answer, read_ahead)
         return None if position is None else self._at_leader(fetched.partition, position)

@@ -1,4 +1,4 @@
-"""Reads source partitions: a long poll per broker, so that a copier has a new record within two milliseconds.
+"""Reads source partitions: long polls of each broker, so that a copier has a new record within two milliseconds.
 
 A partition is read from its leader, or from a replica in our rack that the leader named (`nearest`).
 """
@@ -13,6 +13,7 @@ from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.consumer.broker_poll import BrokerPoll, Cursor
 from twinlog.kafka.consumer.fetch_pace import FULL, MOST_S, FetchPacer, Pacer
 from twinlog.kafka.consumer.nearest import NearestReplicas
+from twinlog.kafka.consumer.session_places import SESSIONS, SessionPlace, SessionPlaces
 from twinlog.kafka.fetch_session import Fetched, FetchSession
 from twinlog.kafka.net.loop import Loop
 from twinlog.kafka.protocol.fetch import FetchPosition, PartitionResponse
@@ -64,13 +65,13 @@ class Memory(Protocol):
     def room_bytes(self) -> int:
         """Bytes that are free."""
 
-    def share_bytes(self, brokers: int) -> int:
-        """The largest answer in bytes to ask each of so many brokers for."""
+    def share_bytes(self, sessions: int) -> int:
+        """The largest answer in bytes to ask for in each of so many sessions."""
 
-    def reserve(self, node: int, most_bytes: int) -> int:
-        """Reserve up to `most_bytes` for a broker's answer; returns the reserved bytes, 0 when all memory is in use."""
+    def reserve(self, place: SessionPlace, most_bytes: int) -> int:
+        """Reserve up to `most_bytes` for a session's answer; returns the reserved bytes, 0 if all memory is in use."""
 
-    def release(self, node: int) -> None:
+    def release(self, place: SessionPlace) -> None:
         """Free the reserved bytes after the answer was taken, or after the request failed."""
 
 
@@ -78,7 +79,8 @@ class SourceReader:
     """Reads every partition in `cursors` and hands each answer to `deliver(asked position, fetched)`.
 
     `lost(error)` is called when the cluster refuses for good; after any other error the reader tries again for ever.
-    `pacer()` makes the pauses between the fetches from a broker. By default the reader fetches at once.
+    `pacer()` makes the pauses between the fetches from a broker. By default the reader fetches at once. A broker with
+    many partitions has up to `sessions` fetch sessions.
     """
 
     def __init__(
@@ -91,6 +93,7 @@ class SourceReader:
         deliver: Callable[[FetchPosition, Fetched], None],
         lost: Callable[[TwinlogError], None],
         pacer: Callable[[], Pacer] = lambda: FetchPacer(0),
+        sessions: int = SESSIONS,
     ) -> None:
         self._loop = loop
         self._pacer = pacer
@@ -102,7 +105,9 @@ class SourceReader:
         self._deliver = deliver
         self._lost = lost
         self._nearest = NearestReplicas(client, settings.client_rack, settings.client.metadata_max_age_ms / 1000)
-        self._polls: dict[int, BrokerPoll] = {}
+        self._places = SessionPlaces(self._nearest, sessions)
+        self._polls: dict[SessionPlace, BrokerPoll] = {}
+        self._pacers: dict[int, Pacer] = {}
         self._stale = loop.signal()
         self._stopped = False
         self.trouble: str | None = None
@@ -113,32 +118,33 @@ class SourceReader:
 
     def wake(self) -> None:
         """Look at all cursors again after cursors were added or removed, or leaders moved."""
+        self._places.divide(self._cursors)
         for cursor in self._cursors:
-            node = self._nearest.node(cursor)
-            if node is None:
+            place = self._places.place(cursor)
+            if place is None:
                 self._stale.set()
             else:
-                self._poll(node)
+                self._poll(place)
         for poll in self._polls.values():
             poll.rebuild = True
             poll.wake.set()
 
     def resume(self, partition: TopicPartition) -> None:
-        """Read a partition again that was held back, or that has another broker now."""
-        node = self._nearest.node(partition)
-        if node is not None:
-            poll = self._poll(node)
+        """Read a partition again that was held back, or that has another session now."""
+        place = self._places.place(partition)
+        if place is not None:
+            poll = self._poll(place)
             poll.changed[partition] = None
             poll.wake.set()
 
     def answered_at(self, partition: TopicPartition) -> float | None:
-        """The monotonic second of the last answer of the partition's broker, None before its first answer.
+        """The monotonic second of the last answer in the partition's session, None before its first answer.
 
         The broker is the leader or the near replica that the partition is read from. A broker also answers for idle
         partitions.
         """
-        node = self._nearest.node(partition)
-        return None if node is None else self._client.contact.data_at(node)
+        place = self._places.place(partition)
+        return None if place is None else self._client.contact.data_at(*place)
 
     def throttled_by(self, partition: TopicPartition) -> int | None:
         """The broker that a partition is read from, while that broker throttles this client; else None."""
@@ -155,11 +161,11 @@ class SourceReader:
         for poll in self._polls.values():
             poll.wake.set()
 
-    def _poll(self, node: int) -> BrokerPoll:
-        poll = self._polls.get(node)
+    def _poll(self, place: SessionPlace) -> BrokerPoll:
+        poll = self._polls.get(place)
         if poll is None:
             partition_bytes = self._settings.max_partition_fetch_bytes
-            self._polls[node] = poll = BrokerPoll(self._client, self._nearest, self._cursors, node, partition_bytes)
+            self._polls[place] = poll = BrokerPoll(self._client, self._places, self._cursors, place, partition_bytes)
             self._loop.start(self._run, poll)
         return poll
 
@@ -181,9 +187,11 @@ class SourceReader:
 
     async def _run(self, poll: BrokerPoll) -> None:
         settings, node = self._settings, poll.node
-        session = FetchSession(self._client, node, read_committed=settings.isolation_level == "read_committed")
+        read_committed = settings.isolation_level == "read_committed"
+        session = FetchSession(self._client, node, read_committed=read_committed, connection=poll.place.connection)
         backoff = Backoff.of(settings.client)
-        pace = self._pacer()
+        # The rate of the records of all sessions of the broker decides.
+        pace = self._pacers.setdefault(node, self._pacer())
         empty = 0
         most_ms = max(LEAST_WAIT_MS, settings.fetch_max_wait_ms)
         ahead: _FetchAhead | None = None
@@ -198,7 +206,7 @@ class SourceReader:
                 if throttled_s := self._client.throttled_s(node):
                     await self._loop.sleep(min(throttled_s, THROTTLED_LOOK_S))
                     continue
-                most_bytes = self._memory.reserve(node, self._most_bytes(poll))
+                most_bytes = self._memory.reserve(poll.place, self._most_bytes(poll))
                 if not most_bytes:
                     await self._loop.sleep(NO_ROOM_S)
                     continue
@@ -243,7 +251,7 @@ class SourceReader:
                 short = pause_s <= MOST_S
                 # A round trip to a far broker is longer than a short pause.
                 if pause_s and not (short and self._client.far):
-                    # Answers of other brokers must not wait for the pause of this broker.
+                    # Answers of other sessions must not wait for the pause of this session.
                     rests = short and len(self._polls) == 1
                     await (self._loop.rest if rests else self._loop.sleep)(pause_s)
                 elif received and ahead is None:
@@ -262,7 +270,7 @@ class SourceReader:
 
     def _most_bytes(self, poll: BrokerPoll) -> int:
         most = max(MAX_FETCH_BYTES, poll.size.bytes)
-        # Only brokers with a wanted partition need a share.
+        # Only sessions with a wanted partition need a share.
         asked = sum(1 for one in self._polls.values() if one.wanted)
         return min(most, self._settings.fetch_max_bytes, self._memory.share_bytes(asked))
 
@@ -279,7 +287,7 @@ class SourceReader:
                 rack=self._nearest.rack,
             )
         finally:
-            self._memory.release(poll.node)
+            self._memory.release(poll.place)
 
     def _ask_ahead(
         self, session: FetchSession, poll: BrokerPoll, answers: list[Fetched], most_ms: int
@@ -308,7 +316,7 @@ class SourceReader:
         # Prepared batches take as much memory again as their answers, until all answers are taken.
         received = sum(len(fetched.answer.records) for fetched in answers)
         most_bytes = min(self._most_bytes(poll), self._memory.room_bytes - received)
-        most_bytes = self._memory.reserve(poll.node, most_bytes) if most_bytes >= BACKLOG_BYTES else 0
+        most_bytes = self._memory.reserve(poll.place, most_bytes) if most_bytes >= BACKLOG_BYTES else 0
         if not most_bytes:
             return None
         for fetched in answers:

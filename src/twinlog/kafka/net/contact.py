@@ -51,7 +51,7 @@ class Contact:
         self._number = 0
         self._answered_at: float | None = None
         self._failed_at: float | None = None
-        self._data: dict[int, float] = {}
+        self._data: dict[tuple[int, int], float] = {}
 
     def record_request(self, node: int | None, patience_s: float = 0.0) -> int:
         """Note a request, which the broker may hold back for `patience_s`; returns its number."""
@@ -60,13 +60,13 @@ class Contact:
         self._open[self._number] = _Question(node, now, now + patience_s + SILENT_S)
         return self._number
 
-    def record_answer(self, number: int, *, data: bool = False) -> None:
-        """Note an answer, also an error code; `data` on a connection for data."""
+    def record_answer(self, number: int, *, data: int | None = None) -> None:
+        """Note an answer, also an error code; `data` is the number of the connection, if it is for data."""
         question = self._open.pop(number, None)
         self._answered_at = now = self._clock()
         self._failed_at = None
-        if data and question is not None and question.node is not None:
-            self._data[question.node] = now
+        if data is not None and question is not None and question.node is not None:
+            self._data[question.node, data] = now
 
     def record_failure(self, number: int) -> None:
         """Note that a request failed."""
@@ -89,9 +89,9 @@ class Contact:
         oldest = min(list(self._open.values()), key=lambda question: question.asked_at, default=None)
         return None if oldest is None else (oldest.node, self._clock() - oldest.asked_at)
 
-    def data_at(self, node: int) -> float | None:
-        """The monotonic second of a broker's last answer on its connection for data, None before its first answer."""
-        return self._data.get(node)
+    def data_at(self, node: int, connection: int = 0) -> float | None:
+        """The monotonic second of a broker's last answer on a connection for data, None before its first answer."""
+        return self._data.get((node, connection))
 
     @property
     def heard_s(self) -> float:

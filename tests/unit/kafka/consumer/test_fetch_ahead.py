@@ -19,7 +19,7 @@ SIZE = 100
 class Backlog(Cluster):
     """Answers with `SIZE` bytes for the next offset."""
 
-    async def send(self, request: RawFetch, node: int, _timeout_s: float) -> FetchedPartitions:
+    async def send(self, request: RawFetch, node: int, _timeout_s: float, *, connection: int = 0) -> FetchedPartitions:
         self.asked.append((node, request.rack))
         await self.loop.sleep(0.001)
         answers = [
@@ -83,8 +83,8 @@ def test_other_answers_are_taken_first(loop: Loop, kind: str, monkeypatch: pytes
         memory: Any = reading.reader._memory
         asked = []
 
-        def reserve(node: int, most_bytes: int) -> int:
-            asked.append(node)
+        def reserve(place: object, most_bytes: int) -> int:
+            asked.append(place)
             # There is no room for every second answer.
             return most_bytes if len(asked) % 2 else 0
 

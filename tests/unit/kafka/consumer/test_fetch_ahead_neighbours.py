@@ -42,7 +42,7 @@ class Streams(Cluster):
     def leader(self, partition: TopicPartition) -> Leader:
         return self.moved.get(partition, self.leads)
 
-    async def send(self, request: RawFetch, node: int, _timeout_s: float) -> FetchedPartitions:
+    async def send(self, request: RawFetch, node: int, _timeout_s: float, *, connection: int = 0) -> FetchedPartitions:
         asked = {number: at.offset for parts in request.topics.values() for number, at in parts}
         self.requests.append((node, asked, request.max_wait_ms))
         for parts in request.topics.values():

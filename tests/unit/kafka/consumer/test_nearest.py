@@ -55,7 +55,7 @@ class Cluster:
     async def refresh(self, _: Any) -> None:
         self.refreshed += 1
 
-    async def send(self, request: RawFetch, node: int, _timeout_s: float) -> FetchedPartitions:
+    async def send(self, request: RawFetch, node: int, _timeout_s: float, *, connection: int = 0) -> FetchedPartitions:
         self.asked.append((node, request.rack))
         await self.loop.sleep(0.001)
         answers = []
@@ -89,10 +89,10 @@ class Plenty:
     def share_bytes(self, brokers: int) -> int:
         return self.room_bytes
 
-    def reserve(self, node: int, most_bytes: int) -> int:
+    def reserve(self, place: object, most_bytes: int) -> int:
         return most_bytes
 
-    def release(self, node: int) -> None:
+    def release(self, place: object) -> None:
         pass
 
 

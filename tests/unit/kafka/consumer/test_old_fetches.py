@@ -49,7 +49,7 @@ class OldBroker:
     def leads(self, partition: TopicPartition, node: int) -> bool:
         return node == 1
 
-    async def send(self, request: RawFetch, node: int, timeout_s: float) -> FetchedPartitions:
+    async def send(self, request: RawFetch, node: int, timeout_s: float, *, connection: int = 0) -> FetchedPartitions:
         request.negotiate_version({1: (4, self.version)})
         self.fetches += 1
         if request.session_epoch <= 0:

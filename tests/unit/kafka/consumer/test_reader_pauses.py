@@ -13,6 +13,7 @@ from twinlog.clock import SYSTEM
 from twinlog.kafka.consumer import partition_reader as reader
 from twinlog.kafka.consumer.broker_poll import SHORT_WAIT_MS, BrokerPoll
 from twinlog.kafka.consumer.nearest import NearestReplicas
+from twinlog.kafka.consumer.session_places import SessionPlace, SessionPlaces
 from twinlog.kafka.fetch_session import FetchSession
 from twinlog.kafka.net.loop import Loop
 from twinlog.kafka.protocol.error_codes import Code
@@ -35,7 +36,7 @@ class SessionBroker:
         self.requested: list[set[TopicPartition]] = []
         self.refuses: set[TopicPartition] = set()
 
-    async def send(self, request: RawFetch, node: int, timeout_s: float) -> FetchedPartitions:
+    async def send(self, request: RawFetch, node: int, timeout_s: float, *, connection: int = 0) -> FetchedPartitions:
         asked = {
             TopicPartition(topic, number): at for (topic, _), parts in request.topics.items() for number, at in parts
         }
@@ -126,7 +127,7 @@ def test_without_room_it_is_asked_for(loop: Loop) -> None:
 
 def test_the_longer_a_target_takes_nothing_the_longer_may_a_fetch_wait(loop: Loop) -> None:
     client: Any = Cluster(loop)
-    poll = BrokerPoll(client, NearestReplicas(client, "", 300), {}, 1, 1 << 20)
+    poll = BrokerPoll(client, SessionPlaces(NearestReplicas(client, "", 300), 1), {}, SessionPlace(1, 0), 1 << 20)
     assert poll.patience_ms(time.monotonic(), 500) == 500
     poll.hold_back(PART, True)
     now = time.monotonic()

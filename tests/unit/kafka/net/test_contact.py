@@ -84,8 +84,9 @@ def test_only_data_connections_count_for_the_age_of_data(contact: Contact, clock
     contact.record_answer(contact.record_request(1))
     assert contact.data_at(1) is None
     clock.now += 1
-    contact.record_answer(contact.record_request(1), data=True)
+    contact.record_answer(contact.record_request(1), data=0)
     assert contact.data_at(1) == clock.now
+    assert contact.data_at(1, 1) is None
 
 
 def test_the_oldest_open_question_is_what_is_waited_for(contact: Contact, clock: VirtualClock) -> None:
