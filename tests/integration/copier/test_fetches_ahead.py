@@ -18,6 +18,7 @@ from tests.fetches_ahead import count_fetches_ahead
 from tests.integration.clusters.racked import RackedCluster
 from tests.integration.copying import DEADLINE_S, CopyFlow
 from tests.integration.records import seen
+from twinlog.kafka.consumer import session_places
 from twinlog.kafka.consumer.partition_reader import SourceReader
 
 MB = 1 << 20
@@ -41,6 +42,28 @@ def fill(cluster: KafkaCluster, topic: str, *, first: int = 0) -> None:
     """12 MB for each partition."""
     for number in range(PARTITIONS):
         produce(cluster, topic, numbered(1_200, start=first, size=10_000), partition=number)
+
+
+@pytest.fixture
+def many(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each broker has a fetch session for each partition, as for many partitions."""
+    monkeypatch.setattr(session_places, "MANY", 0)
+    monkeypatch.setattr(session_places, "NEIGHBOURS", 1)
+
+
+@pytest.mark.scenario
+@pytest.mark.usefixtures("many")
+def test_a_broker_with_several_sessions_that_dies_in_a_backlog_costs_no_record(
+    frail: KafkaCluster, target_cluster: KafkaCluster, topic_name: str, asked: Counter[bool]
+) -> None:
+    test_a_broker_that_dies_in_a_backlog_costs_no_record(frail, target_cluster, topic_name, "rack-2", asked)
+
+
+@pytest.mark.usefixtures("many")
+def test_several_sessions_that_a_source_throttles_are_copied_once(
+    copy_flow: CopyFlow, topic_name: str, asked: Counter[bool]
+) -> None:
+    test_a_source_that_throttles_a_backlog_is_copied_once(copy_flow, topic_name, asked)
 
 
 @pytest.mark.scenario
