@@ -10,11 +10,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from twinlog.batches.arrow.arrays import Flags, Longs
 from twinlog.batches.arrow.decode import RowRules, decode
 from twinlog.batches.arrow.encode import encode
 from twinlog.batches.arrow.partitioning import key_partitions
 from twinlog.batches.split import split_append
+from twinlog.batches.vectors import Flags, Longs
 from twinlog.errors import EngineError, RecordTooLargeError, TransformError
 from twinlog.kafka.producer.appends import (
     ADDED,

@@ -7,19 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from twinlog.batches.vectors import Bytes, Flags, Longs, record_sizes, windows
 from twinlog.kafka.record.batch import HEADER_SIZE, Batch
 from twinlog.kafka.record.varint import read_varint
-
-Bytes = npt.NDArray[np.uint8]
-Longs = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
 
 _POSITIVE = np.int64(2**63 - 1)
 _LAST_SHIFT = 63
@@ -290,16 +285,6 @@ def _one_by_one(
     return starts
 
 
-@cache
-def _record_bytes() -> Longs:
-    """The bytes of a record by its first two bytes, the first byte lowest; 0 for a longer length, and a negative
-    length."""
-    word = np.arange(1 << 16)
-    first, second = word & 255, word >> 8
-    short, long = 1 + (first >> 1), 2 + ((first & 127 | second << 7) >> 1)
-    return np.where(first & 1, 0, np.where(first < 128, short, np.where(second < 128, long, 0)))
-
-
 def _in_lock_step(array: Bytes, begins: Sequence[int], ends: Sequence[int], counts: Sequence[int]) -> Longs:
     """Find the records step by step; step number n finds the n-th record of every batch that has so many records."""
     many = np.asarray(counts, dtype=np.int64)
@@ -314,8 +299,8 @@ def _in_lock_step(array: Bytes, begins: Sequence[int], ends: Sequence[int], coun
     firsts = np.cumsum(active) - active
     # The records of each step in turn: to put them in order at each step would take as long as all else.
     found = np.empty(total, dtype=np.int64)
-    words = np.ndarray((max(0, len(array) - 1),), dtype="<u2", buffer=array, strides=(1,))
-    bytes_of = _record_bytes().take
+    words = windows(array, 2, "<u")
+    bytes_of = record_sizes().take
     for first, left in zip(firsts.tolist(), active.tolist(), strict=True):
         here = at[:left]
         found[first : first + left] = here

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from twinlog.batches.arrow.arrays import Bytes, Flags, Longs, UnusualError, gather, laid_out
+from twinlog.batches.arrow.arrays import UnusualError, gather, laid_out
 from twinlog.batches.arrow.placed import FIELDS, NO_TIMESTAMP, PlacedRecords, place_records
+from twinlog.batches.vectors import Bytes, Flags, Longs
 from twinlog.kafka.record.batch import Batch
 from twinlog.kafka.record.compression import NONE
 from twinlog.kafka.record.records import record_bodies, records_block

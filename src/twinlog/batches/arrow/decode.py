@@ -17,7 +17,6 @@ from twinlog.batches.arrow.arrays import (
     MOST_MILLISECONDS,
     Cells,
     Fields,
-    Longs,
     UnusualError,
     find_starts,
     gather,
@@ -30,6 +29,7 @@ from twinlog.batches.arrow.arrays import (
     read_headers,
     schema,
 )
+from twinlog.batches.vectors import Longs
 from twinlog.errors import CopyError, CorruptBatchError
 from twinlog.kafka.record.batch import HEADER_SIZE, LOG_APPEND_TIME, AbortedFilter, Batch, check_crc, read_batch
 from twinlog.kafka.record.compression import NONE

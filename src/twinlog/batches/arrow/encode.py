@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from twinlog.batches.arrow.arrays import Longs
 from twinlog.batches.arrow.varints import Varints
+from twinlog.batches.vectors import Longs
 from twinlog.errors import RecordTooLargeError
 from twinlog.kafka.record.batch import HEADER, HEADER_SIZE, LOG_OVERHEAD
 from twinlog.kafka.record.compression import NONE, compress

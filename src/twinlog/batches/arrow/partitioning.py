@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from twinlog.batches.arrow.arrays import Longs
+from twinlog.batches.vectors import Bytes, Longs
 
 Words = npt.NDArray[np.uint32]
 
@@ -51,7 +51,7 @@ def _murmur2(keys: Any) -> Words:
     return found ^ found >> np.uint32(15)
 
 
-def _read(data: npt.NDArray[np.uint8], at: Longs, size: int) -> Words:
+def _read(data: Bytes, at: Longs, size: int) -> Words:
     """Numbers of `size` bytes, the lowest first."""
     value = data[at].astype(np.uint32)
     for byte in range(1, size):

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from twinlog.batches.arrow.arrays import Bytes, Cells, Flags, Longs, UnusualError, find_starts, read_varints
+from twinlog.batches.arrow.arrays import Cells, UnusualError, find_starts, read_varints
 from twinlog.batches.arrow.varints import Varints
+from twinlog.batches.vectors import Bytes, Flags, Longs, windows
 from twinlog.kafka.record.batch import (
     ATTRIBUTES,
     BASE_OFFSET,
@@ -112,7 +113,7 @@ class PlacedRecords:
         views = np.zeros((len(self), 4), dtype="<i4")
         views[:, 0] = self.cells.length
         # Arrow compares these bytes instead of the bytes in the buffer.
-        views[:, 1] = np.ndarray((len(array) - 3,), dtype="<i4", buffer=array, strides=(1,))[self.cells.first]
+        views[:, 1] = windows(array, 4, "<i")[self.cells.first]
         views[:, 3] = self.cells.first
         return pa.Array.from_buffers(pa.binary_view(), len(self), [None, pa.py_buffer(views), pa.py_buffer(self.data)])
 
@@ -150,8 +151,7 @@ def place_plain(records: memoryview, ranges: Iterable[tuple[int, int]], *, trans
         return None
     array: Bytes = np.frombuffer(records, dtype=np.uint8)
     begins = np.asarray(starts, dtype=np.int64)
-    every_header = np.ndarray((len(array) - HEADER_SIZE + 1,), dtype=f"V{HEADER_SIZE}", buffer=array, strides=(1,))
-    headers = every_header[begins].view(HEADERS)
+    headers = windows(array, HEADER_SIZE)[begins].view(HEADERS)
     if (headers["magic"] != 2).any():
         return None
     firsts, pasts = headers["offset"], headers["offset"] + headers["delta"] + 1

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from twinlog.batches.arrow.arrays import Longs
+from twinlog.batches.vectors import Longs
 
 
 @dataclass(slots=True)

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from twinlog.batches.arrow.arrays import Longs, UnusualError
+from twinlog.batches.arrow.arrays import UnusualError
 from twinlog.batches.arrow.bodies import Bodies, decode_bodies, first_difference, gathered, join, runs_from
 from twinlog.batches.arrow.placed import PlacedRecords, place_batch, place_plain, places_of
+from twinlog.batches.vectors import Longs
 from twinlog.errors import CorruptBatchError, DifferenceError
 from twinlog.kafka.producer.appends import Append
 from twinlog.kafka.record.batch import HEADER_SIZE, AbortedFilter, Batch, read_batch

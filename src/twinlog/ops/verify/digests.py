@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from twinlog.batches.arrow.arrays import Flags
 from twinlog.batches.arrow.bodies import Bodies, runs
+from twinlog.batches.vectors import Flags
 from twinlog.ops.verify.model import ComparedRange
 
 Content = Sequence[bytes | memoryview]

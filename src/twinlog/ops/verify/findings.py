@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from struct import Struct
 
-from twinlog.batches.arrow.arrays import Flags
 from twinlog.batches.arrow.bodies import Bodies, comparable_timestamps, runs, same_timestamps
+from twinlog.batches.vectors import Flags
 from twinlog.kafka.record.batch import LOG_APPEND_TIME, Batch
 from twinlog.kafka.record.records import Record, decode_body
 from twinlog.ops.verify.alignment import AlignmentGap, NearbyRecords, keys

@@ -10,8 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from twinlog.batches.arrow.arrays import HEADERS_COLUMN, TIMESTAMP, Longs, numbers, vector
+from twinlog.batches.arrow.arrays import HEADERS_COLUMN, TIMESTAMP, numbers, vector
 from twinlog.batches.arrow.partitioning import key_partitions
+from twinlog.batches.vectors import Longs
 from twinlog.errors import CopyError
 from twinlog.model.types import TopicName, TopicPartition
 

@@ -11,7 +11,6 @@ from hypothesis import given
 from tests.any_log import logs
 from tests.source_log import New, SourceLog
 from twinlog.batches.arrow import bodies as module
-from twinlog.batches.arrow.arrays import Longs
 from twinlog.batches.arrow.bodies import (
     Bodies,
     decode_bodies,
@@ -23,6 +22,7 @@ from twinlog.batches.arrow.bodies import (
     spans,
 )
 from twinlog.batches.arrow.placed import place_plain, places_of
+from twinlog.batches.vectors import Longs
 from twinlog.kafka.record.batch import Batch, scan
 from twinlog.kafka.record.records import Record, decode_body, records_block
 
