@@ -15,8 +15,8 @@ from twinlog.kafka.record.builder import BatchBuilder
 from twinlog.kafka.record.compression import NONE
 
 if TYPE_CHECKING:
+    from twinlog.batches.join import Block
     from twinlog.batches.large_batches import JoinedNeighbours
-    from twinlog.batches.small_batches import Block
 
 IMPORT_FROM = 1_000
 """Batches in a row for which numpy is imported: the import takes 0.1 s and 18 MB of the task's memory, once."""
@@ -35,7 +35,8 @@ LEAST_JOINED = 32 << 10
 PAUSE = 2 << 20
 """Bytes between a vain look and the next look: beside the time of the loops for these bytes a look is cheap."""
 
-_AT_ONCE = "twinlog.batches.small_batches"
+_AT_ONCE = "twinlog.batches.join"
+"""The module that every read of many batches imports, and numpy with it."""
 
 
 class ManySmallBatches:

@@ -8,12 +8,12 @@ some 60 us. Joined records of 1 KB cost 0.45 us each: the loop here reads only t
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 import numpy as np
 
-from twinlog.batches.small_batches import Block, DenseBatches, Longs, join_batches
+from twinlog.batches.join import Block, DenseBatches, join_batches
+from twinlog.batches.vectors import Bytes, Longs, record_sizes, windows
 from twinlog.kafka.record.batch import (
     CONTROL,
     CRC_START,
@@ -175,8 +175,8 @@ def _find_at_once(window: bytes | memoryview, begins: Longs, ends: Longs, counts
     None if a step meets bytes that are no length of a record.
     """
     array = np.frombuffer(window, dtype=np.uint8)
-    words = np.ndarray((len(array) - 1,), dtype="<u2", buffer=array, strides=(1,))
-    lengths = _lengths()
+    words = windows(array, 2, "<u")
+    sizes = record_sizes()
     # Batches with many records come first, so that a step takes the batches that have another record.
     order = np.argsort(-counts, kind="stable")
     having = np.searchsorted(-counts[order], -np.arange(int(counts.max()))).tolist()
@@ -186,11 +186,11 @@ def _find_at_once(window: bytes | memoryview, begins: Longs, ends: Longs, counts
         for number, many in enumerate(having):
             at = reached[:many]
             places[number, :many] = at
-            steps = lengths[words[at]]
+            steps = sizes[words[at]]
             if not steps.all():
                 three = np.flatnonzero(steps == 0)
                 word, third = words[at[three]].astype(np.int64), array[at[three] + 2].astype(np.int64)
-                if (third > 127).any():
+                if (third > 127).any() or (word & 1).any():
                     return None
                 steps[three] = 3 + ((word & 0x7F | word >> 1 & 0x3F80 | third << 14) >> 1)
             at += steps
@@ -201,15 +201,6 @@ def _find_at_once(window: bytes | memoryview, begins: Longs, ends: Longs, counts
     usual = len(counts) if whole.all() else int(np.argmin(whole))
     found = places.T[np.argsort(order)[:usual]]
     return found[np.arange(len(having)) < counts[:usual, None]], usual
-
-
-@cache
-def _lengths() -> Longs:
-    """The bytes of a record by its first two bytes, the first byte lowest; 0 if its length has more than two bytes."""
-    word = np.arange(1 << 16)
-    first, second = word & 0xFF, word >> 8
-    short, long = 1 + (first >> 1), 2 + ((first & 0x7F | second << 7) >> 1)
-    return np.where(first < 128, short, np.where(second < 128, long, 0))
 
 
 def _find_in_turn(window: bytes | memoryview, at: int, end: int, count: int, places: list[int]) -> bool:
@@ -233,9 +224,9 @@ def _find_in_turn(window: bytes | memoryview, at: int, end: int, count: int, pla
     return at == end
 
 
-def _read_heads(array: Any, at: Longs, past: Longs, numbers: Longs) -> tuple[Longs, Longs, Any]:
+def _read_heads(array: Bytes, at: Longs, past: Longs, numbers: Longs) -> tuple[Longs, Longs, Any]:
     """Timestamp delta and begin of the body of each record, and whether the record is usual."""
-    words = np.ndarray((len(array) - _WORD + 1,), dtype="<i8", buffer=array, strides=(1,))
+    words = windows(array, _WORD, "<i")
     word = words[at]
     fine = word & 1 == 0
     at = at + 1 + (word >> 7 & 1) + (word >> 15 & word >> 7 & 1)

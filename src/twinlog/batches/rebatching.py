@@ -28,7 +28,7 @@ from twinlog.kafka.record.records import corrupt, is_abort_marker, legacy_record
 from twinlog.model.types import SourceOffset
 
 if TYPE_CHECKING:
-    from twinlog.batches.small_batches import Block
+    from twinlog.batches.join import Block
 
 _EMPTY = (0, 0)
 

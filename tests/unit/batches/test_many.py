@@ -103,7 +103,7 @@ def test_batches_of_more_records_than_have_numbers_of_one_byte_are_merged_one_by
 ) -> None:
     """On the way to a distant target any number of records is merged."""
     # Now few are many.
-    importlib.import_module("twinlog.batches.small_batches")
+    importlib.import_module("twinlog.batches.join")
     log = SourceLog(5)
     for number in range(FROM + 20):
         log.batch([New(1_000 + number, b"abc", b"k")] * each)
