@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 
 from tests.property.map_flow import PART, Flow, Truth, holes
 from tests.segment_keys import decode_segment_key
-from twinlog.mirror.offsets.exact_map import ExactMap, Translated
+from twinlog.mirror.offsets.exact_map import CopiedRun, ExactMap, Translated
 from twinlog.mirror.offsets.segments import Segment, segment_at
 from twinlog.model.types import TopicName, TopicPartition
 
@@ -31,7 +31,7 @@ def test_every_offset_translates_to_the_next_copy(
         if kind == "append":
             spans, base = truth.append(what, foreign)
             for first, count in spans:
-                known.add_run(first, base, count)
+                known.add_runs([CopiedRun(first, base, count)])
                 base += count
         else:
             truth.source_end += what
@@ -50,25 +50,6 @@ def test_every_offset_translates_to_the_next_copy(
             # Between two copies; in the source hole there, if there is one too.
             assert not any(there == offset for _, there in truth.copies)
     assert known.to_target(truth.source_end + 1) == Translated(known.next_target, False)
-
-
-@given(begins, st.lists(st.one_of(appends, appends, rewinds), max_size=12))
-def test_what_went_back_is_forgotten(begin: tuple[int, int], events: list[tuple[str, Any, int]]) -> None:
-    truth, known = Truth(*begin), ExactMap(*begin, complete=True)
-    for kind, what, other in events:
-        if kind == "append":
-            spans, base = truth.append(what, other)
-            for first, count in spans:
-                known.add_run(first, base, count)
-                base += count
-        else:
-            truth.back_to(max(0, truth.source_end - what), max(0, truth.target_end - other))
-            # Only an append shows that a side went back.
-            spans, base = truth.append([(0, 1)], 0)
-            known.add_run(spans[0][0], base, 1)
-    for offset in range(truth.source_end + 1):
-        there = truth.next_copy(offset)
-        assert known.to_target(offset) == Translated(known.next_target if there is None else there, True)
 
 
 steps = st.one_of(
@@ -228,7 +209,7 @@ def test_a_stored_segment_decodes_to_its_points(
 ) -> None:
     known = ExactMap(gaps[0][0], gaps[0][1])
     for source, target, count in gaps:
-        known.add_run(known.next_source + source, known.next_target + target, count + 1)
+        known.add_runs([CopiedRun(known.next_source + source, known.next_target + target, count + 1)])
     segment = Segment(TopicPartition(TopicName(topic), 7), generation, complete, tuple(known.points()))
     where = decode_segment_key(segment.key)
     assert where is not None

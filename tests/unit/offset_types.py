@@ -71,8 +71,8 @@ def mix_up(
     PartitionProgress(topic, 0, s, t, t)  # type: ignore[arg-type]
     ExactMap(s, t)
     ExactMap(t, s)  # type: ignore[arg-type]
-    map_.add_run(s, t, 5)
-    map_.add_run(t, s, 5)  # type: ignore[arg-type]
+    map_.goes_back(s, t)
+    map_.goes_back(t, s)  # type: ignore[arg-type]
     map_.move_end(found_here.offset, found_there.offset)
     map_.move_end(found_there.offset, found_here.offset)  # type: ignore[arg-type]
     map_.to_target(s)

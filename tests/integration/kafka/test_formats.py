@@ -208,7 +208,7 @@ def test_exact_maps_come_back_from_their_topic(target_cluster: KafkaCluster, her
     writer, truth = SegmentWriter(part, 0, 3, complete=True), ExactMap(0, 3, complete=True)
     for number in range(600):
         writer.add_runs([CopiedRun(number * 5, 3 + number * 3, 3)])
-        truth.add_run(number * 5, 3 + number * 3, 3)
+        truth.add_runs([CopiedRun(number * 5, 3 + number * 3, 3)])
         if number % 150 == 0:
             write_segments(here, topic, writer)
             maps.apply_records((record.key, record.value) for _, record in reader.read())

@@ -73,7 +73,7 @@ def test_a_map_leads_each_group_to_the_first_record_that_is_there() -> None:
     for append in found.appends:
         runs.add(append.spans, base)
         base += append.count
-    assert known.copied_runs(runs.take_runs())
+    assert known.add_runs(runs.take_runs())
     known.move_end(13, base)
     first_at = {1: 100, 2: 101, 3: 102, 5: 104, 6: 105, 7: 107, 9: 108, 10: 110, 11: 111}
     for committed in range(13):

@@ -100,18 +100,8 @@ class ExactMap:
 
     # Copying.
 
-    def add_run(self, source: SourceOffset, target: TargetOffset, count: int) -> None:
-        """Add `count` records from source offset `source` on; their copies begin at `target` and move in step.
-
-        If a side goes back, the map drops the points from that offset on: the source was truncated or recreated, or the
-        remote topic was recreated.
-        """
-        if self.goes_back(source, target):
-            self._cut(source, target)
-        self.copied_runs((CopiedRun(source, target, count),))
-
-    def copied_runs(self, runs: Iterable[CopiedRun]) -> int:
-        """`add_run` of each run up to the first run that goes back or is empty; returns the number of added runs."""
+    def add_runs(self, runs: Iterable[CopiedRun]) -> int:
+        """Add copied runs up to the first run that goes back or is empty; returns the number of added runs."""
         taken = 0
         copied, target = self._copied, self.next_target
         uncertainty = self._uncertainty[-1]
@@ -140,12 +130,10 @@ class ExactMap:
         self.next_source = max(self.next_source, next_source)
 
     def add_jump(self, next_source: SourceOffset, next_target: TargetOffset) -> None:
-        """Continue the map at these offsets; the copies in between are unknown.
+        """Continue the map at these offsets, which must not go back; the copies in between are unknown.
 
         A crash or another program leaves unknown copies.
         """
-        if self.goes_back(next_source, next_target):
-            self._cut(next_source, next_target)
         if next_target == self.next_target:
             self.skip_to(next_source)
             return
@@ -323,25 +311,6 @@ class ExactMap:
     def _truncate(self, count: int) -> None:
         for column in (self._source, self._target, self._uncertainty):
             del column[count:]
-
-    def _cut(self, source: SourceOffset, target: TargetOffset) -> None:
-        """Forget copies of source offsets from `source` on and copies at target offsets from `target` on."""
-        keep = min(bisect_left(self._source, source), bisect_left(self._target, target))
-        if keep == 0:
-            self._truncate(0)
-            self._add(Point(source, target))
-            self._end(source, target)
-            return
-        begin = self._source[keep - 1], self._target[keep - 1]
-        steps = self._copied - begin[0]
-        if keep < len(self):
-            steps = min(self._source[keep] - begin[0], self._target[keep] - begin[1])
-        uncertainty = self._uncertainty[keep - 1]
-        self._truncate(keep)
-        steps = min(steps, source - begin[0], target - begin[1])
-        self.next_source = min(self.next_source, source)
-        self._copied = source if uncertainty else SourceOffset(begin[0] + steps)
-        self.next_target = min(self.next_target, target) if uncertainty else TargetOffset(begin[1] + steps)
 
 
 def _join(older: Point, newer: Point) -> Point:

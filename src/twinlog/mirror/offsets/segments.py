@@ -308,7 +308,7 @@ class SegmentWriter:
             if self._map.goes_back(runs[at].source, runs[at].target):
                 self._begin(runs[at].source, runs[at].target, generation=self._generation + 1)
             # A run makes two points at most.
-            at += self._map.copied_runs(runs[at : at + max(1, (self._segment_points - len(self._map)) // 2)])
+            at += self._map.add_runs(runs[at : at + max(1, (self._segment_points - len(self._map)) // 2)])
             self._split()
 
     def skip_to(self, next_source: SourceOffset) -> None:

@@ -22,7 +22,7 @@ NOW = Position(60, 50)
 def with_a_hole() -> ExactMap:
     """Source offsets 0 to 19 went to 0 to 19, and 30 to 59 to 20 to 49."""
     known = ExactMap(0, 0, complete=True)
-    known.copied_runs([CopiedRun(0, 0, 20), CopiedRun(30, 20, 30)])
+    known.add_runs([CopiedRun(0, 0, 20), CopiedRun(30, 20, 30)])
     return known
 
 
@@ -81,7 +81,7 @@ def test_a_map_that_names_another_record_is_not_called_exact(loop: Loop, monkeyp
 def test_after_a_marker_the_record_before_it_counts(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two transactions of ten records, each with its marker after it."""
     known = ExactMap(0, 0, complete=True)
-    known.copied_runs([CopiedRun(0, 0, 10), CopiedRun(10, 11, 10)])
+    known.add_runs([CopiedRun(0, 0, 10), CopiedRun(10, 11, 10)])
     monkeypatch.setattr("tests.unit.copier.start.test_lost_records.with_a_hole", lambda: known)
     assert place(loop, monkeypatch, known, 11) == ResumePoint(10, True, 11)
     assert place(loop, monkeypatch, known, 10) == ResumePoint(10, True, 10)
@@ -96,7 +96,7 @@ def test_where_only_a_marker_is_left_all_is_copied_again(loop: Loop, monkeypatch
 
     monkeypatch.setattr(lost_records, "_record", record)
     known = ExactMap(0, 0, complete=True)
-    known.copied_runs([CopiedRun(0, 0, 10), CopiedRun(10, 11, 10)])
+    known.add_runs([CopiedRun(0, 0, 10), CopiedRun(10, 11, 10)])
     source: Any = "source"
     target: Any = "target"
     grant = Grant(SOURCE, REMOTE, None, 1000, NOW)
@@ -115,7 +115,7 @@ def test_older_records_in_front_of_the_map_hide_no_loss(
 
     monkeypatch.setattr(lost_records, "_record", record)
     known = ExactMap(0, begin, complete=False)
-    known.copied_runs([CopiedRun(0, begin, 1000)])
+    known.add_runs([CopiedRun(0, begin, 1000)])
     source: Any = "source"
     target: Any = "target"
     grant = Grant(SOURCE, REMOTE, None, 1000, NOW)
@@ -126,7 +126,7 @@ def test_older_records_in_front_of_the_map_hide_no_loss(
 
 def test_after_a_wide_hole_nothing_is_passed_over(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
     known = ExactMap(0, 0, complete=True)
-    known.copied_runs([CopiedRun(0, 0, 100), CopiedRun(100, 200, 100)])
+    known.add_runs([CopiedRun(0, 0, 100), CopiedRun(100, 200, 100)])
     monkeypatch.setattr("tests.unit.copier.start.test_lost_records.with_a_hole", lambda: known)
     found = place(loop, monkeypatch, known, 260, shift=7, shifted_from=200)
     assert found is not None

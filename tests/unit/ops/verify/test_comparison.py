@@ -25,7 +25,7 @@ from tests.unit.ops.verify.two_logs import (
 )
 from twinlog.kafka.record.batch import Batch
 from twinlog.kafka.record.builder import record_body
-from twinlog.mirror.offsets.exact_map import ExactMap
+from twinlog.mirror.offsets.exact_map import CopiedRun, ExactMap
 from twinlog.model.types import SourceOffset, TargetOffset
 from twinlog.ops.verify import by_content
 from twinlog.ops.verify.findings import VerifyFindings
@@ -235,8 +235,8 @@ def test_foreign_records_count_or_do_not(clusters: tuple[VirtualCluster, Virtual
     put(target, "s.t", [made(7, b"of somebody else"), made(8, b"else")])
     put(target, "s.t", some(100)[60:])
     known = ExactMap(SourceOffset(0), TargetOffset(0), complete=True)
-    known.add_run(SourceOffset(0), TargetOffset(0), 60)
-    known.add_run(SourceOffset(60), TargetOffset(62), 40)
+    known.add_runs([CopiedRun(SourceOffset(0), TargetOffset(0), 60)])
+    known.add_runs([CopiedRun(SourceOffset(60), TargetOffset(62), 40)])
     for one in (known, None):
         found = verify(clusters, one)
         assert found.first is not None
@@ -263,7 +263,7 @@ def test_somebody_else_who_writes_all_the_time_hides_nothing(
     copies: list[Stored] = []
     known = ExactMap(SourceOffset(0), TargetOffset(0), complete=True)
     for start in range(0, 500, 4):
-        known.add_run(SourceOffset(start), TargetOffset(len(copies)), 4)
+        known.add_runs([CopiedRun(SourceOffset(start), TargetOffset(len(copies)), 4)])
         copies += [*records[start : start + 4], made(start, b"else")]
     put(source, "t", records, 50)
     put(target, "s.t", copies, 50)

@@ -23,7 +23,7 @@ from tests.unit.ops.verify.two_logs import (
     verify,
 )
 from twinlog.kafka.record.builder import record_body
-from twinlog.mirror.offsets.exact_map import ExactMap
+from twinlog.mirror.offsets.exact_map import CopiedRun, ExactMap
 from twinlog.model.types import SourceOffset, TargetOffset
 from twinlog.ops.verify import digests
 from twinlog.ops.verify.model import ComparedRange
@@ -94,8 +94,10 @@ def test_a_range_ends_at_each_difference(
     if mapped:
         known = ExactMap(SourceOffset(0), TargetOffset(0), complete=True)
         shift = len(copies) - len(records)
-        known.add_run(SourceOffset(0), TargetOffset(0), 170)
-        known.add_run(SourceOffset(170 - min(shift, 0)), TargetOffset(170 + max(shift, 0)), 230 + min(shift, 0))
+        known.add_runs([CopiedRun(SourceOffset(0), TargetOffset(0), 170)])
+        known.add_runs(
+            [CopiedRun(SourceOffset(170 - min(shift, 0)), TargetOffset(170 + max(shift, 0)), 230 + min(shift, 0))]
+        )
     found = verify(clusters, known, rules=RULES)
     assert (found.equal, found.records, sum(one.records for one in found.ranges)) == (False, left, left)
     assert all(one.records == one.source_end - one.source_start for one in found.ranges)
@@ -115,8 +117,8 @@ def test_accepted_foreign_records_are_in_no_range(clusters: Clusters, mapped: bo
     put(target, "s.t", [made(7, b"of somebody else")])
     put(target, "s.t", some(100)[60:])
     known = ExactMap(SourceOffset(0), TargetOffset(0), complete=True)
-    known.add_run(SourceOffset(0), TargetOffset(0), 60)
-    known.add_run(SourceOffset(60), TargetOffset(61), 40)
+    known.add_runs([CopiedRun(SourceOffset(0), TargetOffset(0), 60)])
+    known.add_runs([CopiedRun(SourceOffset(60), TargetOffset(61), 40)])
     found = verify(clusters, known if mapped else None, rules={**RULES, "ignore_foreign": True})
     assert found.equal is True
     assert [(one.target_start, one.target_end) for one in found.ranges] == [(0, 50), (50, 60), (61, 101)]
@@ -130,8 +132,8 @@ def test_markers_cut_no_range(clusters: Clusters) -> None:
     target.log("s.t").mark(7, 0, commit=True)
     put(target, "s.t", some(30)[10:], 10)
     known = ExactMap(SourceOffset(0), TargetOffset(0), complete=True)
-    known.add_run(SourceOffset(0), TargetOffset(0), 10)
-    known.add_run(SourceOffset(10), TargetOffset(11), 20)
+    known.add_runs([CopiedRun(SourceOffset(0), TargetOffset(0), 10)])
+    known.add_runs([CopiedRun(SourceOffset(10), TargetOffset(11), 20)])
     found = verify(clusters, known, rules=RULES)
     assert [(one.source_end, one.target_end, one.digest) for one in found.ranges] == [(30, 31, digest_of(some(30)))]
     assert read_again(clusters, found.ranges).equal is True

@@ -8,7 +8,7 @@ from harness.virtual.cluster import VirtualCluster
 from tests.unit.ops.verify.two_logs import in_step, made, put, some, verify
 from twinlog.kafka.record.builder import encode_batch
 from twinlog.kafka.record.stamp import stamp
-from twinlog.mirror.offsets.exact_map import ExactMap
+from twinlog.mirror.offsets.exact_map import CopiedRun, ExactMap
 from twinlog.model.types import SourceOffset, TargetOffset
 from twinlog.ops.verify.model import Section, UncomparedRange
 from twinlog.ops.verify.sections import (
@@ -30,8 +30,8 @@ def test_holes_of_a_map_are_no_differences(clusters: tuple[VirtualCluster, Virtu
     target.log("s.t").mark(7, 0, commit=True)
     put(target, "s.t", some(100)[50:], 10)
     known = ExactMap(SourceOffset(0), TargetOffset(0), complete=True)
-    known.add_run(SourceOffset(0), TargetOffset(0), 30)
-    known.add_run(SourceOffset(50), TargetOffset(31), 50)
+    known.add_runs([CopiedRun(SourceOffset(0), TargetOffset(0), 30)])
+    known.add_runs([CopiedRun(SourceOffset(50), TargetOffset(31), 50)])
     found = verify(clusters, known)
     assert (found.equal, found.records, found.left, found.foreign) == (True, 80, [], 0)
     assert verify(clusters).equal is True
@@ -66,9 +66,9 @@ def test_copies_after_an_open_transaction_are_not_missing() -> None:
 
 def test_sections_of_a_map_with_what_nobody_knows() -> None:
     known = ExactMap(SourceOffset(10), TargetOffset(0))
-    known.add_run(SourceOffset(10), TargetOffset(0), 5)
+    known.add_runs([CopiedRun(SourceOffset(10), TargetOffset(0), 5)])
     known.add_jump(SourceOffset(40), TargetOffset(25))
-    known.add_run(SourceOffset(40), TargetOffset(25), 10)
+    known.add_runs([CopiedRun(SourceOffset(40), TargetOffset(25), 10)])
     found, left = sections_of(known, Bounds(10, 60, 0, 40, copied_up_to=55, copies_end=40))
     assert found == [
         Section("exact", 10, 15, 0, 5),

@@ -16,7 +16,7 @@ from twinlog.kafka.record.batch import CRC_START, LOG_APPEND_TIME
 from twinlog.kafka.record.builder import encode_batch, record_body
 from twinlog.kafka.record.compression import CODECS
 from twinlog.kafka.record.stamp import stamp
-from twinlog.mirror.offsets.exact_map import ExactMap
+from twinlog.mirror.offsets.exact_map import CopiedRun, ExactMap
 from twinlog.model.types import SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.ops.proven_ranges import ProvenRange
 from twinlog.ops.verify.model import ComparedRange, PartitionToVerify, Side, Verdict, VerifyRules
@@ -165,5 +165,5 @@ def on(found: RecheckVerdict, side: Side) -> SideFindings:
 
 def in_step(count: int) -> ExactMap:
     known = ExactMap(SourceOffset(0), TargetOffset(0), complete=True)
-    known.add_run(SourceOffset(0), TargetOffset(0), count)
+    known.add_runs([CopiedRun(SourceOffset(0), TargetOffset(0), count)])
     return known
