@@ -14,7 +14,7 @@ from confluent_kafka import KafkaException
 from harness.cluster import KafkaCluster
 from harness.topics import create_topic, offsets, topic_config, topics
 from harness.wait import wait_for
-from tests.copier_reports import NotedReports
+from tests.copier_reports import NotedReports, copy_partitions
 from tests.integration.flows.child_copier import ChildCopier
 from tests.policies import with_policies
 from twinlog.copier.copier import Copier
@@ -84,7 +84,7 @@ class RunningCopier:
 
     def grant(self, grants: Sequence[Grant]) -> None:
         """Begin to copy; returns when each partition has its position."""
-        self._loop.run(self.copier.copy_partitions, grants)
+        self._loop.run(copy_partitions, self.copier, grants)
 
     def partition_copy(self, topic: str, partition: int = 0) -> PartitionCopy:
         """One source partition while it is copied: waits until it begins, fails at once if it is held."""

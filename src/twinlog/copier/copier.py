@@ -214,10 +214,6 @@ class Copier:
         own = self._producer.topics | self._routes.topics
         return own | {part.remote.topic for part in self.partitions.values()}
 
-    async def copy_partitions(self, grants: Iterable[Grant]) -> None:
-        """Do `add_grants`, then `begin_partitions`."""
-        await self.begin_partitions(self.add_grants(grants))
-
     def add_grants(self, grants: Iterable[Grant]) -> list[Grant]:
         """Take partitions on at once, for `begin_partitions`, so that an early release finds the partitions."""
         accepted = self._beginning.add_grants(

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from tests.copier_reports import copy_partitions
 from twinlog.copier.copier import Copier
 from twinlog.copier.partition.context import CopierListener
 from twinlog.kafka.net.loop import Loop
@@ -42,7 +43,7 @@ def main() -> None:
     loop.net.start()
     copier = Copier(loop, settings, CopierListener())
     loop.run(copier.start)
-    loop.run(copier.copy_partitions, grants)
+    loop.run(copy_partitions, copier, grants)
     # Until it is killed, or whoever started it is gone.
     sys.stdin.buffer.read()
 

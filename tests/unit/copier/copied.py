@@ -9,7 +9,7 @@ from typing import Any
 
 from harness.virtual.cluster import VirtualCluster
 from harness.virtual.loop import VirtualLoop, virtual_loop
-from tests.copier_reports import NotedReports
+from tests.copier_reports import NotedReports, copy_partitions
 from tests.policies import with_policies
 from twinlog.copier.copier import Copier
 from twinlog.errors import TwinlogError
@@ -91,7 +91,7 @@ class World:
     def begin(self, *grants: Grant) -> Copier:
         """Copy what is granted, from the first partition's beginning if that is nothing."""
         copier = self.open()
-        self.run(copier.copy_partitions, grants or [self.grant()])
+        self.run(copy_partitions, copier, grants or [self.grant()])
         return copier
 
     def until(self, true: Callable[[], bool], within_s: float = 60.0) -> float:

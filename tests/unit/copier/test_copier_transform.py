@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests import transforms
+from tests.copier_reports import copy_partitions
 from tests.unit.copier.changing import ODD, VALUES, at_end
 from tests.unit.copier.copied import part, world
 from twinlog.errors import EngineLostError
@@ -78,7 +79,7 @@ def test_a_crash_while_the_jvm_is_lost_is_gone_on_from_once_there_is_another(mon
         sql.ready = True
         again = here.open()
         sql.ready = False
-        here.loop.start(again.copy_partitions, [here.grant(position=old)])
+        here.loop.start(copy_partitions, again, [here.grant(position=old)])
         here.pass_by(20)
         assert part() not in again.partitions
         assert part() in again.held_back

@@ -10,6 +10,7 @@ import pytest
 
 from harness.virtual.faults import Fault
 from harness.virtual.requests import END_TXN, FETCH, PRODUCE
+from tests.copier_reports import copy_partitions
 from tests.fetches_ahead import count_fetches_ahead
 from tests.unit.copier.copied import REMOTE, TOPIC, World, part, world
 from twinlog.copier.copier import Copier
@@ -84,7 +85,7 @@ def campaign(seed: int, **settings: object) -> None:
                         # As in a task: the open transaction is aborted by the next copier.
                         copier = begin_again(here, copier)
                     else:
-                        here.run(copier.copy_partitions, [here.grant(number, here.stored(number))])
+                        here.run(copy_partitions, copier, [here.grant(number, here.stored(number))])
                 case 5 if exactly_once:
                     here.target.fault(END_TXN, dice.choice(FAULTS[:3]))
                 case 6:

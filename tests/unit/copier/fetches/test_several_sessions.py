@@ -12,6 +12,7 @@ import pytest
 
 from harness.virtual import connection
 from harness.virtual.requests import FETCH
+from tests.copier_reports import copy_partitions
 from tests.fetches_ahead import count_fetches_ahead
 from tests.unit.copier.copied import TOPIC, World, part, world
 from tests.unit.copier.fetches.test_fetches_ahead import campaign
@@ -75,7 +76,7 @@ def test_partitions_that_are_added_divide_the_session_and_all_share_the_memory()
         copier = begin(here, range(60))
         for number in range(count):
             here.feed([b"%d-%d" % (number, index) for index in range(9)], number=number)
-        here.run(copier.copy_partitions, [here.grant(number) for number in range(60, count)])
+        here.run(copy_partitions, copier, [here.grant(number) for number in range(60, count)])
         asked = copier.memory._asked
         most = 0
 

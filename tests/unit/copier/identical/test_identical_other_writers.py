@@ -6,6 +6,7 @@ import pytest
 
 from harness.virtual.faults import Fault
 from harness.virtual.requests import DELETE_RECORDS, FETCH
+from tests.copier_reports import copy_partitions
 from tests.unit.copier.copied import REMOTE, TOPIC, part, world
 from tests.unit.copier.identical.identical_log import (
     SINGLY,
@@ -82,7 +83,7 @@ def test_a_record_of_others_after_the_end_of_the_source_holds_it() -> None:
         here.target.write(REMOTE, b"foreign")
         copier = here.open()
         here.source.fault(FETCH, Fault(delay_s=1.0), times=3)
-        here.run(copier.copy_partitions, [again(here)])
+        here.run(copy_partitions, copier, [again(here)])
         here.feed(VALUES)
         here.until(lambda: here.target.log(REMOTE).end == here.source.log(TOPIC).end or bool(here.held))
         assert [(one.reason, one.source_offset) for one in here.held] == [("diverged", 40)]

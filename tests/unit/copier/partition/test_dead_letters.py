@@ -9,6 +9,7 @@ import pytest
 
 from harness.virtual.faults import Fault
 from harness.virtual.requests import LIST_OFFSETS, PRODUCE
+from tests.copier_reports import copy_partitions
 from tests.unit.copier.changing import VALUES, at, by, seen
 from tests.unit.copier.copied import REMOTE, TOPIC, World, part, world
 from twinlog.kafka.protocol.error_codes import Code
@@ -145,7 +146,7 @@ def _in_a_gap_check(here: World) -> None:
     here.run(here.copiers[0].release_partitions, [part(0)])
     here.feed(VALUES[6:])
     here.source.log(TOPIC).delete_before(12)
-    here.run(here.copiers[0].copy_partitions, [here.grant(0, here.stored(), drained=True)])
+    here.run(copy_partitions, here.copiers[0], [here.grant(0, here.stored(), drained=True)])
     here.source.fault(LIST_OFFSETS, Fault(delay_s=0.2), times=10)
     here.until(lambda: here.copiers[0].partitions[part(0)].paused)
 

@@ -10,6 +10,7 @@ import pytest
 
 from harness.virtual.faults import Fault
 from harness.virtual.requests import END_TXN, LIST_OFFSETS, PRODUCE, WRITE_TXN_MARKERS, topics_of
+from tests.copier_reports import copy_partitions
 from tests.unit.copier.copied import REMOTE, TOPIC, World, part
 from tests.unit.copier.identical.test_identical_transactions import (
     SourceProducer,
@@ -73,7 +74,7 @@ def test_a_step_of_a_released_partition_writes_nothing(back: bool, aborted: bool
         here.run(copier.release_partitions, [part()])
         here.target.carried_out = lambda _key, _request: None
         next_copier = copier if back else here.open()
-        here.run(next_copier.copy_partitions, [here.grant(position=here.stored())])
+        here.run(copy_partitions, next_copier, [here.grant(position=here.stored())])
         require_same(here)
         here.pass_by(2 * SLOW_S)
         assert same(here)
@@ -320,7 +321,7 @@ def hand_over_again_and_again(seed: int) -> None:
             turn = chance.randrange(2)
             copier = copiers[turn] or here.open()
             copiers[turn] = copier
-            here.run(copier.copy_partitions, [here.grant(position=position, drained=drained)])
+            here.run(copy_partitions, copier, [here.grant(position=position, drained=drained)])
             here.pass_by(chance.choice([0.0, 0.02, 0.3, 2.0]) * chance.random())
             draw_traffic(here, chance, producers)
             if chance.random() < 0.3:

@@ -8,6 +8,7 @@ import pytest
 
 from harness.virtual.faults import Fault
 from harness.virtual.requests import CREATE_TOPICS, END_TXN, METADATA, PRODUCE
+from tests.copier_reports import copy_partitions
 from tests.unit.copier.changing import EVEN, ODD, VALUES, at, at_end, by, seen
 from tests.unit.copier.copied import REMOTE, part, world
 from twinlog.copier import copier as copier_module
@@ -462,7 +463,7 @@ def test_a_held_partition_routes_what_is_behind_its_refused_record_twice_at_most
         for tries in range(1, 6):
             here.until(lambda: len(here.held) == tries)  # noqa: B023
             (position,) = here.run(copier.release_partitions, [part()]).values()
-            here.run(copier.copy_partitions, [replace(here.grant(position=position), on_trial=True)])
+            here.run(copy_partitions, copier, [replace(here.grant(position=position), on_trial=True)])
         here.target.faults.clear()
         here.until(lambda: at_end(here))
         assert seen(here, REMOTE) == ODD
@@ -480,7 +481,7 @@ def test_what_was_routed_before_a_refused_record_is_not_routed_again() -> None:
         (position,) = here.run(copier.release_partitions, [part()]).values()
         assert position.next_source == 2
         here.target.faults.clear()
-        here.run(copier.copy_partitions, [replace(here.grant(position=position), on_trial=True)])
+        here.run(copy_partitions, copier, [replace(here.grant(position=position), on_trial=True)])
         here.until(lambda: at(here) == 5)
         assert seen(here, REMOTE) == [b"1", b"3"]
         assert seen(here, "even") == [b"2", b"4", b"6", b"6"]
@@ -497,7 +498,7 @@ def test_a_try_that_fails_later_repeats_only_what_it_took_at_once() -> None:
         # A record, two, and four of which the last was refused.
         assert position.next_source == 4
         here.target.faults.clear()
-        here.run(copier.copy_partitions, [replace(here.grant(position=position), on_trial=True)])
+        here.run(copy_partitions, copier, [replace(here.grant(position=position), on_trial=True)])
         here.until(lambda: at_end(here))
         assert seen(here, REMOTE) == ODD
         assert seen(here, "even") == [b"2", b"4", b"6", *EVEN[2:]]

@@ -9,6 +9,7 @@ import pytest
 
 from harness.virtual.faults import Fault
 from harness.virtual.requests import END_TXN, PRODUCE
+from tests.copier_reports import copy_partitions
 from tests.unit.copier.changing import at, by, seen
 from tests.unit.copier.copied import REMOTE, TOPIC, part, world
 from twinlog.kafka.protocol.produce import partition_for
@@ -93,10 +94,10 @@ def test_partitions_come_and_go_while_others_route_records_to_them(mode: str, ch
                 assert copier.undrained == set()
                 held.discard(number)
             else:
-                here.run(copier.copy_partitions, [here.grant(number, here.stored(number), drained=True)])
+                here.run(copy_partitions, copier, [here.grant(number, here.stored(number), drained=True)])
                 held.add(number)
         missing = [here.grant(number, here.stored(number), drained=True) for number in {1, 2} - held]
-        here.run(copier.copy_partitions, missing)
+        here.run(copy_partitions, copier, missing)
         ends = [len(here.source.log(TOPIC, number).values()) for number in range(3)]
         here.until(lambda: all(at(here, number) == ends[number] for number in range(3)), 300)
         here.pass_by(20)

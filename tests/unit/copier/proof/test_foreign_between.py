@@ -10,6 +10,7 @@ import pytest
 from harness.virtual.log import VirtualLog
 from harness.virtual.requests import DESCRIBE_PRODUCERS, LIST_TRANSACTIONS, PRODUCE
 from harness.virtual.transactions import Transaction
+from tests.copier_reports import copy_partitions
 from tests.unit.copier.copied import REMOTE, World, part
 from tests.unit.copier.proof.test_faults import FOUND_S, all_proven, frozen, proving, thawed
 from twinlog.copier.copier import Copier
@@ -86,7 +87,7 @@ def test_it_holds_the_partition_until_it_is_accepted(exactly_once: str, how: str
         assert position.difference == first
         here.held.clear()
         here.run(copier.release_partitions, [part()])
-        here.run(copier.copy_partitions, [here.grant(position=position)])
+        here.run(copy_partitions, copier, [here.grant(position=position)])
         here.until(lambda: bool(here.held), FOUND_S)
         assert copier.tally.differences == {"foreign": 1}
 

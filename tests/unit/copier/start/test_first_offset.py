@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from harness.virtual.requests import LIST_OFFSETS
+from tests.copier_reports import copy_partitions
 from tests.unit.copier.copied import TOPIC, World, part, world
 from twinlog.mirror.offsets.starts import AT_FIRST, REFUSED, StartSpec
 from twinlog.model.types import SourceOffset
@@ -91,10 +92,10 @@ def test_a_partition_without_a_leader_begins_by_time_once_it_has_one() -> None:
 def test_what_begins_by_time_costs_two_requests_for_all() -> None:
     with world(partitions=8) as here:
         copier = here.open()
-        here.run(copier.copy_partitions, [])
+        here.run(copy_partitions, copier, [])
         here.source.asked.clear()
         here.run(
-            copier.copy_partitions, [replace(here.grant(number), begin=StartSpec(since_ms=7)) for number in range(8)]
+            copy_partitions, copier, [replace(here.grant(number), begin=StartSpec(since_ms=7)) for number in range(8)]
         )
         here.until(lambda: all(here.stored(number) is not None for number in range(8)))
         assert here.source.asked[LIST_OFFSETS] == 2

@@ -13,6 +13,7 @@ import pytest
 
 from harness.virtual.faults import Fault
 from harness.virtual.requests import ADD_PARTITIONS, END_TXN, INIT_PRODUCER_ID, LIST_OFFSETS, PRODUCE
+from tests.copier_reports import copy_partitions
 from tests.unit.copier.copied import REMOTE, World, part, world
 from twinlog.copier.copier import Copier
 from twinlog.errors import FencedError, RefusedError
@@ -166,7 +167,7 @@ def test_a_coordinator_that_does_not_answer_is_asked_until_it_does(here: World, 
         # Not the first, which the driver asks for.
         here.target.codes(PRODUCE, REMOTE, Code.TRANSACTION_ABORTABLE)
     here.target.fault(key, UNHEARD, times=5)
-    here.run(copier.copy_partitions, [here.grant(0), here.grant(1)])
+    here.run(copy_partitions, copier, [here.grant(0), here.grant(1)])
     for number in range(2):
         here.feed(VALUES, number=number)
     here.until(lambda: "cluster south: " in (transactions.trouble or ""))
@@ -339,7 +340,7 @@ def test_whatever_happens_every_record_is_committed_once(course: int, chance: ra
                 target.fault(key, Fault(code=Code.INVALID_TXN_STATE), times=chance.randrange(2))
             for _ in range(chance.randrange(most)):
                 target.fault(key, chance.choice(PASSING))
-        here.run(copier.copy_partitions, [here.grant(number) for number in range(3)])
+        here.run(copy_partitions, copier, [here.grant(number) for number in range(3)])
         for number in range(3):
             here.feed(VALUES, number=number)
         # What goes wrong is not used up when all is copied: it goes wrong again for what comes.
