@@ -13,7 +13,7 @@ from harness.errors import HarnessError
 from harness.wait import wait_for
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.net.loop import Loop
-from twinlog.settings.flow import ClientSettings
+from twinlog.settings.client import ClientSettings
 
 DEADLINE_S = 30.0
 _EXACT_NAME, _DEFAULT_NAME = 0, 1

@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from harness.cluster import KafkaCluster
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.net.loop import Loop
-from twinlog.settings.flow import ClientSettings, FlowSettings
+from twinlog.settings.client import ClientSettings
+from twinlog.settings.flow import FlowSettings
 
 
 def plain_login(cluster: KafkaCluster, user: str, *, password: str | None = None) -> ClientSettings:

@@ -25,7 +25,7 @@ from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.record.compression import ZSTD
 from twinlog.kafka.record.stamp import stamp
 from twinlog.model.types import SourceOffset, TopicName, TopicPartition
-from twinlog.settings.flow import ClientSettings
+from twinlog.settings.client import ClientSettings
 
 TOPIC = TopicName("head")
 RECORDS = 100

@@ -27,7 +27,7 @@ from twinlog.kafka.record.builder import encode_batch, record_body
 from twinlog.kafka.record.stamp import stamp
 from twinlog.kafka.retry import COPIER_STEP, retry
 from twinlog.model.types import TopicName, TopicPartition
-from twinlog.settings.flow import ClientSettings
+from twinlog.settings.client import ClientSettings
 
 PARTITIONS = (1, 10, 50)
 TIMEOUT_S = 30.0

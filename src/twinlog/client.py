@@ -2,7 +2,7 @@
 Java.
 
     from twinlog.client import translate_offsets
-    from twinlog.settings.flow import ClientSettings
+    from twinlog.settings.client import ClientSettings
 
     west = ClientSettings(("west-1:9092",))
     for partition, committed in translate_offsets(west, "east", "my-group", timeout_s=30).items():
@@ -34,7 +34,7 @@ from twinlog.mirror.topology.naming import DefaultReplicationPolicy
 from twinlog.model.groups import CommittedOffset
 from twinlog.model.topic_names import HeartbeatNames
 from twinlog.model.types import Alias, GroupId, TopicName, TopicPartition
-from twinlog.settings.flow import ClientSettings
+from twinlog.settings.client import ClientSettings
 
 __all__ = [
     "CommittedOffset",

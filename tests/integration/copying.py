@@ -32,7 +32,8 @@ from twinlog.mirror.offsets.starts import AT_FIRST, StartSpec
 from twinlog.mirror.offsets.translator import Translator
 from twinlog.model.held import HeldPartition
 from twinlog.model.types import Alias, TopicName, TopicPartition
-from twinlog.settings.flow import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
+from twinlog.settings.client import AdminSettings, ClientSettings, ConsumerSettings, ProducerSettings
+from twinlog.settings.flow import FlowSettings
 
 SOURCE, TARGET = Alias("north"), Alias("south")
 DEADLINE_S = 60.0

@@ -10,15 +10,8 @@ from hypothesis import strategies as st
 from twinlog.mirror.topology.plugins import group_filter_of, topic_filter_of
 from twinlog.mirror.topology.topology import topology_of
 from twinlog.model.types import Alias, TopicName
-from twinlog.settings.flow import (
-    AdminSettings,
-    ClientSettings,
-    ConsumerSettings,
-    CustomClass,
-    FlowSettings,
-    PolicyName,
-    ProducerSettings,
-)
+from twinlog.settings.client import AdminSettings, ClientSettings, ConsumerSettings, ProducerSettings
+from twinlog.settings.flow import CustomClass, FlowSettings, PolicyName
 
 CLIENT = ClientSettings(("a:1",))
 ALIASES = st.sampled_from([Alias(name) for name in ("a", "b", "c")])

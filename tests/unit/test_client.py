@@ -15,7 +15,7 @@ from twinlog.errors import ClusterError
 from twinlog.mirror.topology import naming as chains
 from twinlog.mirror.topology.naming import DefaultReplicationPolicy, IdentityReplicationPolicy
 from twinlog.model.types import Alias, TopicName
-from twinlog.settings.flow import ClientSettings
+from twinlog.settings.client import ClientSettings
 
 RECORDED = Path(__file__).parents[1] / "recorded" / "clients.jsonl"
 ROWS = [json.loads(line) for line in RECORDED.read_text("utf-8").splitlines()]

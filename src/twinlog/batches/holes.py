@@ -23,7 +23,7 @@ from twinlog.kafka.producer.appends import (
 from twinlog.kafka.record.batch import AbortedFilter, Batch, check_crc, read_batch
 from twinlog.kafka.record.records import corrupt, is_abort_marker
 from twinlog.model.types import SourceOffset
-from twinlog.settings.flow import ConsumerSettings
+from twinlog.settings.client import ConsumerSettings
 from twinlog.settings.written import key_of
 
 LARGEST_HOLE = 100_000

@@ -23,7 +23,7 @@ from twinlog.connect.storage.offset_file import OffsetFile
 from twinlog.connect.storage.standalone_offsets import FileOffsets
 from twinlog.errors import RequestError
 from twinlog.kafka.admin.cluster import ClusterAdmin
-from twinlog.settings.flow import ClientSettings
+from twinlog.settings.client import ClientSettings
 from twinlog.settings.tls import server_context, tls_context
 from twinlog.settings.worker import GroupSettings, RestSettings, WorkerSettings
 from twinlog.worker.connectors.model import INITIAL_STATES, Config, ConnectorName

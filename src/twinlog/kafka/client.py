@@ -35,7 +35,7 @@ from twinlog.kafka.protocol.offsets import (
 from twinlog.kafka.protocol.produce import Appended, ProducedPartitions, RawProduce
 from twinlog.kafka.retry import Backoff
 from twinlog.model.types import TopicName, TopicPartition
-from twinlog.settings.flow import ClientSettings
+from twinlog.settings.client import ClientSettings
 
 MAX_FRAME_BYTES = 256 << 20
 FAR_S = 0.01

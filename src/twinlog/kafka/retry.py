@@ -23,7 +23,7 @@ from twinlog.clock import LONG_AGO, Clock
 from twinlog.errors import RefusedError, TwinlogError
 from twinlog.errors.message_ids import id_of
 from twinlog.process.log_once import AGAIN_S, LogOnce
-from twinlog.settings.flow import ClientSettings
+from twinlog.settings.client import ClientSettings
 
 if TYPE_CHECKING:
     from twinlog.kafka.net.loop import Loop

@@ -21,7 +21,7 @@ from twinlog.mirror.offsets.starts import AT_FIRST, StartSpec
 from twinlog.model.held import HeldPartition
 from twinlog.model.types import TopicPartition
 
-VERSION = 26
+VERSION = 27
 """Raised with each change of a message, of a value in a message, or of the `settings` that reach tasks in Spark's plan.
 
 `tests/unit/lease/contract.txt` lists all of them; its test fails if a change keeps the version. After a raise,

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
-from twinlog.settings.flow import ClientSettings, ExactlyOnce
+from twinlog.settings.client import ClientSettings
+from twinlog.settings.flow import ExactlyOnce
 from twinlog.settings.open_id import OpenIdSettings
 from twinlog.settings.tls import ClientAuth, TlsSettings
 from twinlog.settings.written import WrittenAs, out_of

@@ -10,7 +10,8 @@ from twinlog.lease.lease_server import LeaseServer, QueryFlows
 from twinlog.lease.leases import Leases
 from twinlog.lease.messages import Grant
 from twinlog.model.types import Alias, TopicName, TopicPartition
-from twinlog.settings.flow import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
+from twinlog.settings.client import AdminSettings, ClientSettings, ConsumerSettings, ProducerSettings
+from twinlog.settings.flow import FlowSettings
 from twinlog.spark.engine import Engine
 
 LEASE_S = 60.0

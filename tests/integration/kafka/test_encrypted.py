@@ -32,7 +32,8 @@ from twinlog.config.strimzi.load import ResourceConfig, load_resource
 from twinlog.errors import ClusterError, RefusedError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.model.types import Alias
-from twinlog.settings.flow import ClientSettings, FlowSettings
+from twinlog.settings.client import ClientSettings
+from twinlog.settings.flow import FlowSettings
 
 RECORDS = 100_000
 

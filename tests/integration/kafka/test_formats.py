@@ -29,7 +29,7 @@ from twinlog.mirror.offsets.segments import SegmentWriter, segments_topic
 from twinlog.mirror.offsets.syncs import OffsetSync
 from twinlog.mirror.records import Checkpoint, Heartbeat
 from twinlog.model.types import Alias, GroupId, TopicName, TopicPartition
-from twinlog.settings.flow import ClientSettings
+from twinlog.settings.client import ClientSettings
 
 ASK = Path(__file__).parents[1] / "java" / "AskRemoteCluster.java"
 FORMATTERS = "org.apache.kafka.connect.mirror.formatters"

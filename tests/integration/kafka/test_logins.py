@@ -21,7 +21,7 @@ from twinlog.config import load
 from twinlog.errors import RefusedError
 from twinlog.kafka.net.connections import principal
 from twinlog.model.types import Alias
-from twinlog.settings.flow import ClientSettings
+from twinlog.settings.client import ClientSettings
 
 PASSWORD = "pässwört €"
 USER = "CN=mm,OU=x=2C"

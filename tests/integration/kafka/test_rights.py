@@ -38,7 +38,8 @@ from twinlog.mirror.unlisted_topics import HiddenOffsets
 from twinlog.model.types import TopicName
 from twinlog.ops.groups.command import lines, missing
 from twinlog.ops.groups.reader import GroupsReader
-from twinlog.settings.flow import AdminSettings, ConsumerSettings, FlowSettings, ProducerSettings
+from twinlog.settings.client import AdminSettings, ConsumerSettings, ProducerSettings
+from twinlog.settings.flow import FlowSettings
 
 USER = "User:mirrormaker"
 LACKS = re.compile(r"cluster (north|south): User:mirrormaker lacks (\w+) on (topic \S+|every topic|the cluster),")

@@ -13,7 +13,7 @@ from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.model.topics import NewTopic
 from twinlog.model.types import TopicName
-from twinlog.settings.flow import ClientSettings
+from twinlog.settings.client import ClientSettings
 
 CLIENT = "twinlog-test-creator"
 PARTITIONS = 60

@@ -19,7 +19,7 @@ from twinlog.errors import ClusterError, RefusedError
 from twinlog.kafka import metadata as versions
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.model.types import Alias, TopicName, TopicPartition
-from twinlog.settings.flow import ClientSettings
+from twinlog.settings.client import ClientSettings
 from twinlog.settings.tls import TlsSettings
 
 TRY_S = 1.0

@@ -33,7 +33,7 @@ from twinlog.kafka.net.transport import PlainTransport, TlsTransport
 from twinlog.kafka.protocol.fetch import read_fetch_response
 from twinlog.kafka.protocol.produce import RawProduce
 from twinlog.model.types import TopicName
-from twinlog.settings.flow import ClientSettings
+from twinlog.settings.client import ClientSettings
 
 Call = Callable[..., Any]
 

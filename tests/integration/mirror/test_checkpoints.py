@@ -24,7 +24,8 @@ from tests.seeds import own_number
 from twinlog.client import translate_offsets
 from twinlog.mirror.records import Checkpoint, decode_checkpoint
 from twinlog.model.types import Alias, GroupId, TopicName
-from twinlog.settings.flow import ClientSettings, FlowSettings
+from twinlog.settings.client import ClientSettings
+from twinlog.settings.flow import FlowSettings
 
 PATIENCE_S = 60.0
 """Five seconds after its last commit a group can go on at the target exactly where it stood, unless all are busy."""

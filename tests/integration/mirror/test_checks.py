@@ -25,7 +25,8 @@ from twinlog.mirror.offsets.positions import Position, encode_position
 from twinlog.mirror.topics.checks import check_internal_topics, check_one_cluster, check_two_clusters
 from twinlog.mirror.topology.topology import topology_of
 from twinlog.model.types import Alias, TopicName, TopicPartition
-from twinlog.settings.flow import AdminSettings, ClientSettings, FlowSettings, PolicyName
+from twinlog.settings.client import AdminSettings, ClientSettings
+from twinlog.settings.flow import FlowSettings, PolicyName
 from twinlog.worker.topics.topic_refresh import TopicRefresh
 
 Clusters = tuple[KafkaCluster, KafkaCluster]

@@ -24,7 +24,7 @@ from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.model.groups import CommittedOffset, GroupListing, GroupOffsets
 from twinlog.model.types import GroupId, TopicName, TopicPartition
-from twinlog.settings.flow import ClientSettings
+from twinlog.settings.client import ClientSettings
 
 log = logging.getLogger(__name__)
 

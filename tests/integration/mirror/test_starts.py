@@ -30,8 +30,9 @@ from twinlog.cli.main import app
 from twinlog.config import load
 from twinlog.config.text.config_reader import topic_rule
 from twinlog.model.types import Alias
-from twinlog.settings.flow import FlowSettings, Start
+from twinlog.settings.flow import FlowSettings
 from twinlog.settings.per_topic import PerTopic
+from twinlog.settings.start import Start
 from twinlog.worker.flow.flow import FlowState
 
 LATEST, WEEK = Start("latest"), Start("ago", 7 * 86_400_000, "by_duration:P7D")

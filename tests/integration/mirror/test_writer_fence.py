@@ -25,7 +25,8 @@ from twinlog.cli.main import app
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.mirror.topics.writer_fence import WriterFence
 from twinlog.model.types import Alias, TopicName
-from twinlog.settings.flow import FlowSettings, ProducerSettings
+from twinlog.settings.client import ProducerSettings
+from twinlog.settings.flow import FlowSettings
 
 FLOW, WRITER, READER = "mirrormaker", "connect", "kafkaui"
 

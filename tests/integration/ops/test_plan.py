@@ -39,7 +39,7 @@ from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.model.acls import Acl, AclOperation, AclPermissionType, ResourceType
 from twinlog.model.types import GroupId, TopicName, TopicPartition
 from twinlog.ops.inventory import LogOffsets, read_inventory
-from twinlog.settings.flow import ClientSettings
+from twinlog.settings.client import ClientSettings
 
 Clusters = tuple[KafkaCluster, KafkaCluster]
 RESOURCE = """\

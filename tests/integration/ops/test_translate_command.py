@@ -19,7 +19,7 @@ from twinlog.errors import ClusterError
 from twinlog.mirror.offsets.translator import Translation
 from twinlog.model.types import GroupId, TopicName, TopicPartition
 from twinlog.ops.translate.offset_lookup import Lookup
-from twinlog.settings.flow import AdminSettings
+from twinlog.settings.client import AdminSettings
 
 
 @pytest.fixture

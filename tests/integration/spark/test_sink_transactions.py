@@ -18,7 +18,7 @@ from harness.topics import create_topic
 from twinlog.errors import ClusterError, CopyError, FencedError
 from twinlog.kafka.coordinator.transactions import NOBODY
 from twinlog.model.types import TopicName
-from twinlog.settings.flow import ClientSettings, ProducerSettings
+from twinlog.settings.client import ClientSettings, ProducerSettings
 from twinlog.spark.dataframes.decision import CommitDecision
 from twinlog.spark.dataframes.transactions import BatchTransactions
 from twinlog.spark.dataframes.write_task import MicroBatch, WriteTask, WriteTaskResult

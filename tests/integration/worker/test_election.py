@@ -18,7 +18,8 @@ from harness.wait import wait_for
 from tests.integration.copying import flow_settings
 from twinlog.kafka.coordinator import membership
 from twinlog.kafka.retry import RetryPolicy
-from twinlog.settings.flow import AdminSettings, ClientSettings, FlowSettings
+from twinlog.settings.client import AdminSettings, ClientSettings
+from twinlog.settings.flow import FlowSettings
 from twinlog.worker.election import election
 from twinlog.worker.election.election import Election
 from twinlog.worker.election.role import ElectionState

@@ -8,7 +8,8 @@ import pytest
 
 from twinlog.config.keys.table import ADMIN, CONNECTOR, CONSUMER, PROCESS, PRODUCER, WORKER, WORKER_FILE, KeyTable
 from twinlog.config.text.values import parse_value
-from twinlog.settings.flow import ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
+from twinlog.settings.client import ClientSettings, ConsumerSettings, ProducerSettings
+from twinlog.settings.flow import FlowSettings
 from twinlog.settings.oauth import AssertionSettings, TokenSettings
 from twinlog.settings.open_id import OpenIdSettings
 from twinlog.settings.per_topic import PerTopic

@@ -13,7 +13,8 @@ from twinlog.config import load
 from twinlog.config.text.explain import explain
 from twinlog.config.text.values import ValueRefusedError, read_reset, read_start
 from twinlog.errors import ConfigError
-from twinlog.settings.flow import FlowSettings, Start
+from twinlog.settings.flow import FlowSettings
+from twinlog.settings.start import Start
 
 BASE = "clusters = a, b\na.bootstrap.servers = a:1\nb.bootstrap.servers = b:1\na->b.enabled = true\n"
 DAY_MS = 86_400_000

@@ -8,13 +8,8 @@ from harness.wait import wait_for
 from twinlog.config.connector import ConnectorFlow
 from twinlog.connect.running import RunningConnectors
 from twinlog.model.types import Alias
-from twinlog.settings.flow import (
-    AdminSettings,
-    ClientSettings,
-    ConsumerSettings,
-    FlowSettings,
-    ProducerSettings,
-)
+from twinlog.settings.client import AdminSettings, ClientSettings, ConsumerSettings, ProducerSettings
+from twinlog.settings.flow import FlowSettings
 from twinlog.worker.connectors.model import ConnectorName, TargetState
 
 CLIENT = ClientSettings(("127.0.0.1:1",))

@@ -19,14 +19,8 @@ from twinlog.mirror.offsets.segments import segments_topic
 from twinlog.model.held import HeldPartition
 from twinlog.model.topic_names import progress_topic
 from twinlog.model.types import Alias, TopicName, TopicPartition
-from twinlog.settings.flow import (
-    AdminSettings,
-    ClientSettings,
-    ConsumerSettings,
-    FlowSettings,
-    OffsetsMode,
-    ProducerSettings,
-)
+from twinlog.settings.client import AdminSettings, ClientSettings, ConsumerSettings, ProducerSettings
+from twinlog.settings.flow import FlowSettings, OffsetsMode
 from twinlog.settings.per_topic import PerTopic
 
 SOURCE, TARGET = Alias("north"), Alias("south")

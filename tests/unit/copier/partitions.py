@@ -16,7 +16,8 @@ from twinlog.lease.messages import Grant
 from twinlog.lease.progress import CopierCounters
 from twinlog.mirror.offsets.positions import Position
 from twinlog.model.types import Alias
-from twinlog.settings.flow import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
+from twinlog.settings.client import AdminSettings, ClientSettings, ConsumerSettings, ProducerSettings
+from twinlog.settings.flow import FlowSettings
 
 
 class SilentCluster:

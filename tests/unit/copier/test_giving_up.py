@@ -18,7 +18,7 @@ from twinlog.kafka.record.builder import encode_batch, record_body
 from twinlog.lease.messages import Grant
 from twinlog.mirror.offsets.positions import Position
 from twinlog.model.types import SourceOffset, TopicName, TopicPartition
-from twinlog.settings.flow import ClientSettings
+from twinlog.settings.client import ClientSettings
 
 SOURCE, REMOTE = TopicPartition(TopicName("shop"), 0), TopicPartition(TopicName("north.shop"), 0)
 CLIENT = ClientSettings((), retry_backoff_ms=100, retry_backoff_max_ms=300)

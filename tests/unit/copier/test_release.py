@@ -16,7 +16,8 @@ from twinlog.kafka.producer.append_queue import ProducerIdentity
 from twinlog.lease.messages import Grant
 from twinlog.mirror.offsets.positions import Position, Writer
 from twinlog.model.types import Alias, TopicName, TopicPartition
-from twinlog.settings.flow import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
+from twinlog.settings.client import AdminSettings, ClientSettings, ConsumerSettings, ProducerSettings
+from twinlog.settings.flow import FlowSettings
 
 SOURCE, REMOTE = TopicPartition(TopicName("shop"), 0), TopicPartition(TopicName("north.shop"), 0)
 POSITION = Position(5, 5, writer=Writer(1, 0, 5))

@@ -30,7 +30,7 @@ from harness.containers.strimzi.secrets import SecretServer
 from twinlog.config.connector import ConnectorFlow, build_connector
 from twinlog.config.worker import WorkerConfig, load_worker
 from twinlog.errors.mistakes import MistakeKind
-from twinlog.settings.flow import ClientSettings
+from twinlog.settings.client import ClientSettings
 
 ROOT = Path(__file__).parents[3]
 NO_TLS = Resource(

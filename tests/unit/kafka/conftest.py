@@ -9,7 +9,7 @@ import pytest
 from tests.unit.kafka.connecting import Connect
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.net.loop import Loop
-from twinlog.settings.flow import ClientSettings
+from twinlog.settings.client import ClientSettings
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from twinlog.kafka.client import ClusterClient
-from twinlog.settings.flow import ClientSettings
+from twinlog.settings.client import ClientSettings
 
 Connect = Callable[[ClientSettings], ClusterClient]
 

@@ -8,7 +8,8 @@ from typing import Any, cast
 import pytest
 
 from twinlog.kafka.admin.cluster import ClusterAdmin, both_clusters
-from twinlog.settings.flow import AdminSettings, ClientSettings, FlowSettings
+from twinlog.settings.client import AdminSettings, ClientSettings
+from twinlog.settings.flow import FlowSettings
 
 EAST, WEST = (ClientSettings((f"{name}:9092",)) for name in ("east", "west"))
 FLOW = cast(

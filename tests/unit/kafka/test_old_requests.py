@@ -16,7 +16,7 @@ from twinlog.kafka.leader_epochs import EpochOrder, compare_leader_epochs
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.model.topics import NewTopic
 from twinlog.model.types import GroupId, TopicName, TopicPartition
-from twinlog.settings.flow import ClientSettings
+from twinlog.settings.client import ClientSettings
 
 FACTOR = "default.replication.factor"
 

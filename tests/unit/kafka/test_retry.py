@@ -14,7 +14,7 @@ from twinlog.clock import SYSTEM
 from twinlog.errors import ClusterError, EngineLostError, RefusedError, TwinlogError
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.retry import Backoff, RetryPolicy, retry, retry_in_thread, retry_until_stopped
-from twinlog.settings.flow import ClientSettings
+from twinlog.settings.client import ClientSettings
 
 MS = st.integers(0, 2**63 - 1)
 

@@ -9,7 +9,7 @@ from harness.wait import wait_for
 from tests.unit.kafka.fake_broker import FakeBroker
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.net.loop import Loop
-from twinlog.settings.flow import ClientSettings
+from twinlog.settings.client import ClientSettings
 
 PAUSE_S = 0.5
 ENOUGH_S = 60.0

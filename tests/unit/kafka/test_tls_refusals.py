@@ -29,7 +29,7 @@ from twinlog.kafka.auth.refusal import LoginRefusedError
 from twinlog.kafka.net.loop import Loop
 from twinlog.kafka.net.transport import TlsTransport
 from twinlog.model.types import Alias
-from twinlog.settings.flow import ClientSettings
+from twinlog.settings.client import ClientSettings
 from twinlog.settings.tls import LEVEL_0, TlsSettings, tls_context
 
 HOST = "127.0.0.1"

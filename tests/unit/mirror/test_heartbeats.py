@@ -20,7 +20,7 @@ from twinlog.mirror.heartbeats import AGAIN_S, LAST, LOOK_S, HeartbeatTopics
 from twinlog.mirror.records import Heartbeat, decode_heartbeat
 from twinlog.model.topic_names import HeartbeatNames
 from twinlog.model.types import Alias, TopicName
-from twinlog.settings.flow import ClientSettings
+from twinlog.settings.client import ClientSettings
 
 NAMES = HeartbeatNames(".", frozenset(map(Alias, ("hub", "west"))))
 """Those of a file with a flow from the hub to west."""

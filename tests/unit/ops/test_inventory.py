@@ -35,7 +35,7 @@ from twinlog.ops import inventory
 from twinlog.ops.inventory import CHUNK, Content, Inventory, LogOffsets, logs_of, read_inventory
 from twinlog.ops.switchover.journal import TOPIC, fence_record
 from twinlog.ops.switchover.model import SwitchoverDirection
-from twinlog.settings.flow import ClientSettings
+from twinlog.settings.client import ClientSettings
 
 
 def test_many_topics_take_few_requests() -> None:

@@ -19,7 +19,7 @@ from twinlog.kafka.record.stamp import stamp
 from twinlog.lease.progress import PartitionProgress, Report
 from twinlog.model.types import SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.ops.proven_ranges import MOST_RANGES, SINCE_MS, PartitionProven, ProvenRange, ProvenRangesReader, lag_s
-from twinlog.settings.flow import ClientSettings
+from twinlog.settings.client import ClientSettings
 
 PROGRESS = "mm2-twinlog-progress.s.internal"
 SETTINGS = flow("s", "w", "default")

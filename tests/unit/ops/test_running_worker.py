@@ -26,7 +26,7 @@ from twinlog.kafka.record.stamp import stamp
 from twinlog.model.groups import TWINLOG_PROTOCOL
 from twinlog.ops.running_worker import read_running
 from twinlog.ops.status import flow
-from twinlog.settings.flow import ClientSettings
+from twinlog.settings.client import ClientSettings
 
 CONVERTER = "org.apache.kafka.connect.converters.ByteArrayConverter"
 WORKER = f"""\

@@ -10,7 +10,8 @@ from harness.virtual.groups import Member, VirtualGroup
 from harness.virtual.loop import VirtualLoop, virtual_loop
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.model.types import Alias
-from twinlog.settings.flow import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
+from twinlog.settings.client import AdminSettings, ClientSettings, ConsumerSettings, ProducerSettings
+from twinlog.settings.flow import FlowSettings
 from twinlog.worker.election.election import Election
 from twinlog.worker.election.role import ElectionState
 from twinlog.worker.election.roster import ElectionRegistry

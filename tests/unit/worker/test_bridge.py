@@ -20,15 +20,8 @@ from twinlog.console.log_options import JsonFormatter
 from twinlog.kafka.retry import BRIDGE_START
 from twinlog.lease.channel import DriverAddress, LeaseTicket
 from twinlog.model.types import Alias
-from twinlog.settings.flow import (
-    COPIER_MEMORY_BYTES,
-    LEAST_COPIER_MEMORY_BYTES,
-    AdminSettings,
-    ClientSettings,
-    ConsumerSettings,
-    FlowSettings,
-    ProducerSettings,
-)
+from twinlog.settings.client import AdminSettings, ClientSettings, ConsumerSettings, ProducerSettings
+from twinlog.settings.flow import COPIER_MEMORY_BYTES, LEAST_COPIER_MEMORY_BYTES, FlowSettings
 from twinlog.settings.transform import TransformSettings
 from twinlog.worker import bridge as module
 from twinlog.worker.bridge import AGAIN_S, HANGS_S, MEMORY_BYTES, Bridge, BridgeProcess

@@ -16,7 +16,8 @@ from twinlog.errors import ClusterError, NotAppendedError
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.lease.progress import CopierCounters, PartitionProgress, Report
 from twinlog.model.types import TopicPartition
-from twinlog.settings.flow import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
+from twinlog.settings.client import AdminSettings, ClientSettings, ConsumerSettings, ProducerSettings
+from twinlog.settings.flow import FlowSettings
 from twinlog.worker.flow.flow import FlowRunner
 from twinlog.worker.status.flow_reporter import LASTS_S, FlowReporter, FollowedSoFar, LastError
 from twinlog.worker.status.flow_status import OLD_S, WINDOW_S, FlowStatus

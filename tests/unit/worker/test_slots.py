@@ -13,7 +13,8 @@ import pytest
 
 from twinlog.clock import LONG_AGO
 from twinlog.model.types import Alias
-from twinlog.settings.flow import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
+from twinlog.settings.client import AdminSettings, ClientSettings, ConsumerSettings, ProducerSettings
+from twinlog.settings.flow import FlowSettings
 from twinlog.settings.transform import TransformSettings
 from twinlog.spark.warm_up import SETTINGS
 from twinlog.worker import spark_flows as module

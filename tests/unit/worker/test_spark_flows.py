@@ -14,7 +14,8 @@ from harness.wait import wait_for
 from tests.unit.worker.election.electing import elected_flow_of
 from twinlog.errors import EngineError
 from twinlog.model.types import Alias
-from twinlog.settings.flow import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
+from twinlog.settings.client import AdminSettings, ClientSettings, ConsumerSettings, ProducerSettings
+from twinlog.settings.flow import FlowSettings
 from twinlog.settings.transform import TransformSettings
 from twinlog.spark.session import local_master
 from twinlog.worker import spark_flows as module

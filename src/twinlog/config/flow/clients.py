@@ -18,13 +18,7 @@ from twinlog.config.text.precedence import FlowLayers
 from twinlog.config.text.values import read_reset
 from twinlog.errors import ConfigError
 from twinlog.errors.mistakes import MISSING, ConfigProblem, ConfigWarning, MistakeKind
-from twinlog.settings.flow import (
-    AdminSettings,
-    ClientSettings,
-    Codec,
-    ConsumerSettings,
-    ProducerSettings,
-)
+from twinlog.settings.client import AdminSettings, ClientSettings, Codec, ConsumerSettings, ProducerSettings
 
 _WITHOUT_END = 2**31 - 1
 

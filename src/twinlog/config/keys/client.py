@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import partial
 
 from twinlog.config.keys.key import Effect, Key, KeyType, Level, ValueForm, ValueReplacement, setting
-from twinlog.settings.flow import ClientSettings, ConsumerSettings, ProducerSettings
+from twinlog.settings.client import ClientSettings, ConsumerSettings, ProducerSettings
 
 BOOL, INT, LONG = KeyType.BOOL, KeyType.INT, KeyType.LONG
 LIST, STRING, CLASS, ENUM = KeyType.LIST, KeyType.STRING, KeyType.CLASS, KeyType.ENUM

@@ -22,7 +22,7 @@ from twinlog.config.keys.key import (
     ValueForm,
     setting,
 )
-from twinlog.settings.flow import ClientSettings
+from twinlog.settings.client import ClientSettings
 from twinlog.settings.oauth import AssertionSettings, TokenSettings
 
 BOOL, INT, LONG, SHORT = KeyType.BOOL, KeyType.INT, KeyType.LONG, KeyType.SHORT

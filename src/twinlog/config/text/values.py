@@ -19,7 +19,7 @@ from twinlog.errors import PatternError
 from twinlog.errors.mistakes import MistakeKind
 from twinlog.mirror.topology.filters import compile_list
 from twinlog.model.amounts import LAST, read_moment
-from twinlog.settings.flow import Start, StartKind
+from twinlog.settings.start import Start, StartKind
 from twinlog.settings.worker import HeaderAction, HeaderSettings, ListenerAddress, Scheme
 
 Lookup = Callable[[str, str], str]

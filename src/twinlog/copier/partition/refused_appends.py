@@ -26,7 +26,8 @@ from twinlog.kafka.producer.produce_errors import (
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.model.types import TargetOffset, TopicPartition
-from twinlog.settings.flow import FlowSettings, ProducerSettings, RecordPolicy
+from twinlog.settings.client import ProducerSettings
+from twinlog.settings.flow import FlowSettings, RecordPolicy
 from twinlog.settings.written import key_of
 
 

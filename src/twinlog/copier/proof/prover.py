@@ -36,7 +36,8 @@ from twinlog.kafka.protocol.offsets import EARLIEST
 from twinlog.kafka.retry import PARTITION_RECOVERY, PROOF_READING, Backoff, retry
 from twinlog.lease.progress import DifferenceKind
 from twinlog.model.types import TargetOffset, TopicPartition
-from twinlog.settings.flow import ConsumerSettings, FlowSettings
+from twinlog.settings.client import ConsumerSettings
+from twinlog.settings.flow import FlowSettings
 
 LOOK_S = 0.25
 """How often notes are compared that came after their batches."""

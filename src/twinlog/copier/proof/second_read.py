@@ -21,7 +21,7 @@ from twinlog.kafka.protocol.error_codes import refused
 from twinlog.kafka.protocol.offsets import EARLIEST
 from twinlog.model.topics import is_compacted
 from twinlog.model.types import TargetOffset, TopicPartition
-from twinlog.settings.flow import ConsumerSettings
+from twinlog.settings.client import ConsumerSettings
 
 if TYPE_CHECKING:
     from twinlog.batches.arrow.bodies import Bodies

@@ -34,7 +34,8 @@ from twinlog.mirror.offsets.positions import Position
 from twinlog.mirror.offsets.segments import segments_topic
 from twinlog.mirror.offsets.starts import AT_FIRST, StartSpec
 from twinlog.model.types import SourceOffset, TargetOffset, TopicName, TopicPartition
-from twinlog.settings.flow import ConsumerSettings, FlowSettings
+from twinlog.settings.client import ConsumerSettings
+from twinlog.settings.flow import FlowSettings
 from twinlog.settings.written import key_of
 
 

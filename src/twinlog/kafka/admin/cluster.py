@@ -26,7 +26,8 @@ from twinlog.kafka.retry import MOVING_LEADER, TOPIC_LEADER
 from twinlog.model.reach import ClusterReachability
 from twinlog.model.topics import ConfigEntry, NewTopic, Refusal, Topic, listed
 from twinlog.model.types import TopicName, TopicPartition
-from twinlog.settings.flow import ClientSettings, FlowSettings
+from twinlog.settings.client import ClientSettings
+from twinlog.settings.flow import FlowSettings
 
 log = logging.getLogger(__name__)
 

@@ -6,7 +6,7 @@ import ssl
 
 from kafka.errors import KafkaConnectionError, KafkaError
 
-from twinlog.settings.flow import ClientSettings
+from twinlog.settings.client import ClientSettings
 from twinlog.settings.tls import LEVEL_0, TlsSettings
 from twinlog.settings.written import key_of
 

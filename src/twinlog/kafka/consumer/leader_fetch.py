@@ -20,7 +20,7 @@ from twinlog.kafka.record.batch import next_start, read_batch
 from twinlog.kafka.retry import TASK_CONNECT_S, TROUBLED_S, Backoff
 from twinlog.model.types import TopicPartition
 from twinlog.process.log_once import AGAIN_S, LogOnce
-from twinlog.settings.flow import ConsumerSettings
+from twinlog.settings.client import ConsumerSettings
 
 log = logging.getLogger(__name__)
 

@@ -19,7 +19,7 @@ from twinlog.kafka.net.loop import Loop
 from twinlog.kafka.protocol.fetch import FetchPosition, PartitionResponse
 from twinlog.kafka.retry import Backoff
 from twinlog.model.types import TopicName, TopicPartition
-from twinlog.settings.flow import ConsumerSettings
+from twinlog.settings.client import ConsumerSettings
 
 NO_ROOM_S = 0.02
 """Pause in seconds before the reader reserves memory again."""

@@ -29,7 +29,7 @@ from twinlog.kafka.protocol.offsets import by_topic
 from twinlog.kafka.retry import PREVIOUS_TRANSACTION
 from twinlog.model.groups import GroupOffsets
 from twinlog.model.types import GroupId, TopicName, TopicPartition
-from twinlog.settings.flow import ProducerSettings
+from twinlog.settings.client import ProducerSettings
 from twinlog.settings.written import key_of
 
 _LIST_TRANSACTIONS = 66

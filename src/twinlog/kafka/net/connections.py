@@ -19,7 +19,7 @@ from twinlog.kafka.net.bootstrap import Bootstrap
 from twinlog.kafka.net.frames import FrameManager, socket_options
 from twinlog.kafka.net.loop import run_in_thread
 from twinlog.kafka.net.wire import Wire, canonical
-from twinlog.settings.flow import ClientSettings
+from twinlog.settings.client import ClientSettings
 from twinlog.settings.tls import TlsSettings, tls_context
 
 IDLE_LOOK_S = 0.1

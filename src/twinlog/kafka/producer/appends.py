@@ -14,7 +14,8 @@ from twinlog.kafka.record.batch import HEADER, LOG_APPEND_TIME
 from twinlog.kafka.record.compression import NONE
 from twinlog.model.topics import DEFAULT_MAX_MESSAGE_BYTES
 from twinlog.model.types import SourceOffset, TopicName
-from twinlog.settings.flow import MERGED_BYTES, FlowSettings, RecordPolicy
+from twinlog.settings.client import MERGED_BYTES
+from twinlog.settings.flow import FlowSettings, RecordPolicy
 
 LARGEST_MERGED_BYTES = 4 << 20
 JOIN_RECORDS = 160

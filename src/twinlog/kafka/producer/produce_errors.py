@@ -19,7 +19,7 @@ from twinlog.kafka.protocol.produce import Appended
 from twinlog.kafka.retry import RetryPolicy
 from twinlog.model.amounts import counted
 from twinlog.model.types import TargetOffset
-from twinlog.settings.flow import ClientSettings
+from twinlog.settings.client import ClientSettings
 
 NO_ANSWER = -2
 """Code of an append whose answer is missing: the target may have it, so it is sent again unchanged."""

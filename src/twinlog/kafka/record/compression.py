@@ -16,7 +16,7 @@ NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
 CODECS: Final = {"none": NONE, "gzip": GZIP, "snappy": SNAPPY, "lz4": LZ4, "zstd": ZSTD}
 """The names in `compression.type` and their numbers in a batch's attributes.
 
-The numbers are Kafka's: a broker refuses a batch with another number. `settings.flow.Codec` and the row of
+The numbers are Kafka's: a broker refuses a batch with another number. `settings.client.Codec` and the row of
 `compression.type` in `config.keys.client` have the same names.
 """
 

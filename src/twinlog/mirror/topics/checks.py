@@ -16,7 +16,8 @@ from twinlog.mirror.topology.topology import Topology, obstacle
 from twinlog.model.topic_names import HEARTBEATS
 from twinlog.model.topics import ConfigEntry, listed, value_of
 from twinlog.model.types import Alias, TopicName
-from twinlog.settings.flow import ClientSettings, FlowSettings
+from twinlog.settings.client import ClientSettings
+from twinlog.settings.flow import FlowSettings
 from twinlog.settings.written import key_of
 
 log = logging.getLogger(__name__)

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from twinlog.model.types import Alias
     from twinlog.ops.acls.missing import RightsLack
     from twinlog.ops.acls.needs import NeededRight
-    from twinlog.settings.flow import ClientSettings, FlowSettings
+    from twinlog.settings.client import ClientSettings
+    from twinlog.settings.flow import FlowSettings
 
 USES_HELP = "run, plan, diff, status, groups, translate, topics, reload, log-level, verify, audit, replay, switchover"
 

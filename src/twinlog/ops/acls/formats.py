@@ -15,7 +15,7 @@ from twinlog.model.topics import listed
 from twinlog.model.types import Alias
 from twinlog.ops.acls.needs import DenialLine, RightLine
 from twinlog.ops.acls.resources import Resource
-from twinlog.settings.flow import ClientSettings
+from twinlog.settings.client import ClientSettings
 
 Clients = Mapping[Alias, ClientSettings]
 

@@ -15,7 +15,8 @@ from twinlog.ops.acls.command_rights import COMMAND_ROWS, SWITCHOVER_ROWS
 from twinlog.ops.acls.resources import TWINLOG_TOPICS, Resource
 from twinlog.ops.acls.rights import Login, RightRow, Side
 from twinlog.ops.acls.run_rights import RUN_ROWS
-from twinlog.settings.flow import ClientSettings, ExactlyOnce, FlowSettings
+from twinlog.settings.client import ClientSettings
+from twinlog.settings.flow import ExactlyOnce, FlowSettings
 from twinlog.settings.worker import GroupSettings, WorkerSettings
 
 

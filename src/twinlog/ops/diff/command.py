@@ -19,7 +19,8 @@ from twinlog.console.options import AnswerTimeout, Everything, Output, Secrets
 from twinlog.errors import ConfigError, TwinlogError
 from twinlog.errors.mistakes import ConfigProblem
 from twinlog.kafka.retry import COMMAND_CONNECT_S
-from twinlog.settings.flow import ClientSettings, FlowSettings
+from twinlog.settings.client import ClientSettings
+from twinlog.settings.flow import FlowSettings
 
 if TYPE_CHECKING:
     from twinlog.ops.diff.differences import TopicPairing

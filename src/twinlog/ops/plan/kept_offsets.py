@@ -30,7 +30,8 @@ from twinlog.ops.inventory import Inventory, LogOffsets
 from twinlog.ops.plan.deciding import PlanFindings
 from twinlog.ops.plan.filled_heads import CHECK_MS, RETENTION_CHECK, FilledHead, filled_head
 from twinlog.ops.plan.flow_plan import Problem
-from twinlog.settings.flow import ConsumerSettings, FlowSettings
+from twinlog.settings.client import ConsumerSettings
+from twinlog.settings.flow import FlowSettings
 from twinlog.settings.written import key_of
 
 SAMPLE = 1_000

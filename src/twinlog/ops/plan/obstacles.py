@@ -20,7 +20,8 @@ from twinlog.model.topics import MAX_MESSAGE_BYTES, ConfigEntry, Disk, Topic, la
 from twinlog.model.types import Alias, GroupId, TopicName, TopicPartition
 from twinlog.ops.inventory import Inventory, LogOffsets
 from twinlog.ops.plan.flow_plan import Problem
-from twinlog.settings.flow import ClientSettings, FlowSettings
+from twinlog.settings.client import ClientSettings
+from twinlog.settings.flow import FlowSettings
 
 RETENTION = "retention.ms"
 

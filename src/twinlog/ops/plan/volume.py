@@ -19,7 +19,8 @@ from twinlog.model.types import SourceOffset, TopicName, TopicPartition
 from twinlog.ops.inventory import LogOffsets
 from twinlog.ops.plan.deciding import PlanFindings
 from twinlog.ops.plan.flow_plan import Problem, TopicCopyPlan
-from twinlog.settings.flow import ConsumerSettings, FlowSettings
+from twinlog.settings.client import ConsumerSettings
+from twinlog.settings.flow import FlowSettings
 from twinlog.settings.written import key_of
 from twinlog.worker.topics.starts import differs, find_places, first_start, plan_topics
 

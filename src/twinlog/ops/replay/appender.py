@@ -19,7 +19,7 @@ from twinlog.kafka.producer.produce_errors import (
 )
 from twinlog.kafka.retry import RetryPolicy, retry
 from twinlog.model.types import TargetOffset, TopicPartition
-from twinlog.settings.flow import ProducerSettings
+from twinlog.settings.client import ProducerSettings
 
 MOST_BYTES = 32 << 20
 """The bytes in flight above which a broker has a single request at a time."""

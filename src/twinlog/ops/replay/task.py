@@ -24,7 +24,7 @@ from twinlog.model.types import SourceOffset
 from twinlog.ops.replay.appender import PartitionAppender
 from twinlog.ops.replay.model import PartitionToReplay, ReplayResult, ReplayRules
 from twinlog.ops.verify.log_reader import ClusterLogs, LogReader
-from twinlog.settings.flow import ConsumerSettings
+from twinlog.settings.client import ConsumerSettings
 
 
 class ReplayedRecords(NamedTuple):

@@ -19,7 +19,8 @@ from twinlog.errors import TwinlogError
 from twinlog.errors.message_ids import told
 from twinlog.model.topics import listed
 from twinlog.ops.verify.statement_command import read_signing_key
-from twinlog.settings.flow import AdminSettings, ClientSettings, FlowSettings
+from twinlog.settings.client import AdminSettings, ClientSettings
+from twinlog.settings.flow import FlowSettings
 
 
 def flows_between(

@@ -38,7 +38,8 @@ from twinlog.model.topics import listed
 from twinlog.model.types import TopicName
 from twinlog.ops.switchover.login_acls import GRANTED_BY
 from twinlog.ops.switchover.model import Data, FenceMethod, MovedTopic, NotReadyError
-from twinlog.settings.flow import ClientSettings, FlowSettings
+from twinlog.settings.client import ClientSettings
+from twinlog.settings.flow import FlowSettings
 
 FIRST_RATE, RATE, UNLIMITED = 1000.0, 10.0, 1e15
 """Bytes per second; a broker treats `UNLIMITED` as no limit."""

@@ -23,7 +23,7 @@ from twinlog.ops.acls.needs import DenialLine
 from twinlog.ops.switchover.fencing import FIRST_RATE, RATE, UNLIMITED, acls_of
 from twinlog.ops.switchover.model import Data
 from twinlog.ops.switchover.steps.step import SwitchoverClusters
-from twinlog.settings.flow import ClientSettings
+from twinlog.settings.client import ClientSettings
 
 FENCE_STAYS = "TW-SWITCH-21"
 

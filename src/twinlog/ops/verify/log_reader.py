@@ -21,7 +21,7 @@ from twinlog.kafka.record.records import is_abort_marker
 from twinlog.kafka.retry import TASK_CONNECT_S
 from twinlog.model.types import TopicPartition
 from twinlog.ops.verify.model import PartitionToVerify, Side, VerifyRules
-from twinlog.settings.flow import ConsumerSettings
+from twinlog.settings.client import ConsumerSettings
 
 GRANULE_BYTES = 512 << 10
 """The initial number of bytes of batches that are decoded together; it grows while records are compared singly."""

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 from twinlog.model.types import TopicPartition
-from twinlog.settings.flow import ConsumerSettings
+from twinlog.settings.client import ConsumerSettings
 
 Side = Literal["source", "target"]
 

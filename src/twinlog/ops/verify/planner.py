@@ -27,7 +27,8 @@ from twinlog.model.types import TopicName, TopicPartition
 from twinlog.ops.inventory import LogOffsets, logs_of
 from twinlog.ops.verify.model import PartitionToVerify, UncomparedRange, VerifyRules
 from twinlog.ops.verify.sections import Bounds, sections_of
-from twinlog.settings.flow import ConsumerSettings, FlowSettings
+from twinlog.settings.client import ConsumerSettings
+from twinlog.settings.flow import FlowSettings
 from twinlog.spark.dataframes.options import flag
 
 log = logging.getLogger(__name__)

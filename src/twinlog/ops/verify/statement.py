@@ -21,7 +21,7 @@ from twinlog.ops.verify.model import ComparedRange, Side, Verdict
 from twinlog.ops.verify.planner import VerifyPlan
 from twinlog.ops.verify.signing import SigningKey, VerifyingKey
 from twinlog.ops.verify.verify_lines import word_of
-from twinlog.settings.flow import IsolationLevel
+from twinlog.settings.client import IsolationLevel
 
 FORMAT, VERSION = "twinlog-statement", 1
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from twinlog.errors import GapError
 from twinlog.model.types import TopicPartition
-from twinlog.settings.flow import ConsumerSettings
+from twinlog.settings.client import ConsumerSettings
 
 log = logging.getLogger(__name__)
 

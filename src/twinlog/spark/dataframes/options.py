@@ -22,7 +22,8 @@ from twinlog.errors import ConfigError, OptionError, PatternError
 from twinlog.errors.mistakes import ConfigWarning, MistakeKind
 from twinlog.model.java_regex.pattern import JavaPattern, java_pattern
 from twinlog.model.types import TopicName, TopicPartition
-from twinlog.settings.flow import ClientSettings, ConsumerSettings, FlowSettings
+from twinlog.settings.client import ClientSettings, ConsumerSettings
+from twinlog.settings.flow import FlowSettings
 from twinlog.spark.dataframes.ranges import (
     EARLIEST,
     LATEST,

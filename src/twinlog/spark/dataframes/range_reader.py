@@ -19,7 +19,7 @@ from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.protocol.offsets import EARLIEST, LATEST
 from twinlog.kafka.retry import TASK_CONNECT_S
-from twinlog.settings.flow import ConsumerSettings
+from twinlog.settings.client import ConsumerSettings
 from twinlog.spark.dataframes.offset_range import OffsetRange, RowTask, report_loss
 
 log = logging.getLogger(__name__)

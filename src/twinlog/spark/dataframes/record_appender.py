@@ -20,7 +20,7 @@ from twinlog.model.amounts import counted
 from twinlog.model.topics import listed
 from twinlog.model.types import SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.process.log_once import AGAIN_S, LogOnce
-from twinlog.settings.flow import ProducerSettings
+from twinlog.settings.client import ProducerSettings
 
 log = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from twinlog.config.text.config_reader import read_fields
 from twinlog.errors import OptionError
 from twinlog.errors.mistakes import ConfigWarning
 from twinlog.model.types import TopicName
-from twinlog.settings.flow import Codec, ProducerSettings
+from twinlog.settings.client import Codec, ProducerSettings
 from twinlog.spark.dataframes.options import (
     config_file,
     flag,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from twinlog.kafka.coordinator.transactions import NOBODY, ProducerEpoch
 from twinlog.model.types import TopicName, TopicPartition
-from twinlog.settings.flow import ProducerSettings
+from twinlog.settings.client import ProducerSettings
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from twinlog.kafka.record.batch import HEADER
 from twinlog.kafka.record.compression import CODECS, NONE
 from twinlog.kafka.retry import TASK_CONNECT_S, RetryPolicy, retry
 from twinlog.model.types import TopicPartition
-from twinlog.settings.flow import ClientSettings, ProducerSettings
+from twinlog.settings.client import ClientSettings, ProducerSettings
 from twinlog.spark.dataframes.outgoing import RowPartitioner, copied, joined
 from twinlog.spark.dataframes.range_reader import ALIAS
 from twinlog.spark.dataframes.record_appender import RecordAppender

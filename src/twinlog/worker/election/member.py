@@ -15,14 +15,8 @@ from dataclasses import Field, dataclass, field, fields
 from typing import Any
 
 from twinlog.model.compact_json import ascii_json, object_of
-from twinlog.settings.flow import (
-    AdminSettings,
-    ClientSettings,
-    ConsumerSettings,
-    CustomClass,
-    FlowSettings,
-    ProducerSettings,
-)
+from twinlog.settings.client import AdminSettings, ClientSettings, ConsumerSettings, ProducerSettings
+from twinlog.settings.flow import CustomClass, FlowSettings
 from twinlog.settings.transform import FailedRecordSettings
 from twinlog.settings.written import key_of
 from twinlog.worker.placement.processes import choose_process

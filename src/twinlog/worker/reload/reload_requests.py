@@ -23,7 +23,8 @@ from twinlog.model.compact_json import ascii_json
 from twinlog.model.topic_names import RELOADS
 from twinlog.model.types import Alias
 from twinlog.process.log_once import LogOnce
-from twinlog.settings.flow import ClientSettings, FlowSettings
+from twinlog.settings.client import ClientSettings
+from twinlog.settings.flow import FlowSettings
 from twinlog.worker.reload.reload_report import ReloadReport
 from twinlog.worker.reload.reloading import Reloader
 

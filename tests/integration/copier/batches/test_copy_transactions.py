@@ -16,7 +16,7 @@ from harness.wait import wait_for
 from tests.integration.copying import CopyFlow
 from tests.integration.records import seen
 from tests.integration.segments import stored_batches
-from twinlog.settings.flow import IsolationLevel
+from twinlog.settings.client import IsolationLevel
 
 DEADLINE_S = 60.0
 LEVELS: tuple[IsolationLevel, ...] = ("read_committed", "read_uncommitted")

@@ -25,7 +25,7 @@ from tests.integration.copier.batches.test_copy_transactions import LEVELS, wait
 from tests.integration.copying import DEADLINE_S, CopyFlow, RunningCopier, flow_settings
 from tests.integration.segments import stored_batches
 from twinlog.model.types import TopicName, TopicPartition
-from twinlog.settings.flow import ProducerSettings
+from twinlog.settings.client import ProducerSettings
 
 HOW: dict[str, Any] = {"offsets": "identical", "consumer": {"isolation_level": "read_committed"}}
 

@@ -19,7 +19,7 @@ from tests.integration.copier.proof.test_proof import blind, proof_of, wait_prov
 from tests.integration.copying import CopyFlow, RunningCopier, flow_settings
 from tests.integration.records import lively
 from twinlog.model.types import TopicName, TopicPartition
-from twinlog.settings.flow import ClientSettings, ProducerSettings
+from twinlog.settings.client import ClientSettings, ProducerSettings
 
 SINGLY = {"merge_batch_bytes": 0}
 BEHIND_S = 5.0

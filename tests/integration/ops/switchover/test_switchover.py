@@ -40,7 +40,7 @@ from twinlog.ops.switchover.journal import JournalEntry, JournalLine, Switchover
 from twinlog.ops.switchover.model import SwitchoverDirection, SwitchoverKind, SwitchoverOptions
 from twinlog.ops.verify.signing import VerifyingKey
 from twinlog.ops.verify.statement import read_statement
-from twinlog.settings.flow import ClientSettings
+from twinlog.settings.client import ClientSettings
 
 TO_WEST = ("--from", "east", "--to", "west", "--wave", "names stay")
 TO_EAST = ("--from", "west", "--to", "east", "--wave", "names stay")

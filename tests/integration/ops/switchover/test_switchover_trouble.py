@@ -31,7 +31,7 @@ from twinlog.mirror.records import Checkpoint
 from twinlog.model.quotas import EVERY_USER, Quota
 from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicName
 from twinlog.ops.switchover.fencing import RATE
-from twinlog.settings.flow import ClientSettings
+from twinlog.settings.client import ClientSettings
 
 
 def test_a_flow_that_does_not_run_is_an_obstacle_and_is_waited_for_until_the_timeout(

@@ -15,7 +15,8 @@ from twinlog.config.keys.reference import pages
 from twinlog.config.keys.table import ALL_KEYS, CLIENTS, CONNECTOR, CONNECTOR_KEYS, PROCESS, RESERVED_ALIASES, WORKER
 from twinlog.config.keys.worker import WORKER_KEYS
 from twinlog.config.text.values import parse_value
-from twinlog.settings.flow import ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
+from twinlog.settings.client import ClientSettings, ConsumerSettings, ProducerSettings
+from twinlog.settings.flow import FlowSettings
 
 DOCS = Path(__file__).parents[4] / "docs"
 

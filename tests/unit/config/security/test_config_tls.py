@@ -18,7 +18,7 @@ from twinlog.config.load import MirrorConfig
 from twinlog.config.security.oauth import BEARER, HANDLERS, UNSECURED
 from twinlog.config.security.tls import OPENSSL_NAMES, SUITES
 from twinlog.errors import ConfigError
-from twinlog.settings.flow import ClientSettings
+from twinlog.settings.client import ClientSettings
 from twinlog.settings.oauth import TokenSettings
 from twinlog.settings.tls import TlsSettings, tls_context
 

@@ -21,7 +21,7 @@ from twinlog.connect.group.group import WorkerGroup
 from twinlog.connect.group.member import WorkerState
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.protocol.error_codes import Code
-from twinlog.settings.flow import ClientSettings
+from twinlog.settings.client import ClientSettings
 from twinlog.settings.worker import GroupSettings, StorageTopic
 from twinlog.worker.connectors.model import ConnectorName
 from twinlog.worker.placement.processes import ConnectorWeight

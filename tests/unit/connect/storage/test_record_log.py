@@ -10,7 +10,7 @@ from twinlog.connect.storage.offset_records import OffsetRecord, OffsetsByConnec
 from twinlog.connect.storage.record_log import StateTopic
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.model.compact_json import utf8_json
-from twinlog.settings.flow import ClientSettings
+from twinlog.settings.client import ClientSettings
 from twinlog.settings.worker import StorageTopic
 from twinlog.worker.connectors.model import ConnectorName, StoredOffset
 

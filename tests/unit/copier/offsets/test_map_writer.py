@@ -18,7 +18,8 @@ from twinlog.mirror.offsets.maps import ExactMaps
 from twinlog.mirror.offsets.positions import Position
 from twinlog.mirror.offsets.segments import Segment, first_generation
 from twinlog.model.types import Alias, TopicName, TopicPartition
-from twinlog.settings.flow import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
+from twinlog.settings.client import AdminSettings, ClientSettings, ConsumerSettings, ProducerSettings
+from twinlog.settings.flow import FlowSettings
 
 PART = TopicPartition(TopicName("orders"), 3)
 OTHER = TopicPartition(TopicName("orders"), 4)

@@ -16,7 +16,8 @@ from twinlog.kafka.protocol.error_codes import Code
 from twinlog.mirror.offsets.exact_map import CopiedRun
 from twinlog.mirror.offsets.syncs import decode_offset_sync
 from twinlog.model.types import Alias, SourceOffset, TargetOffset, TopicName, TopicPartition
-from twinlog.settings.flow import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
+from twinlog.settings.client import AdminSettings, ClientSettings, ConsumerSettings, ProducerSettings
+from twinlog.settings.flow import FlowSettings
 
 NOT_ENOUGH_REPLICAS = 19
 PART, OTHER = (TopicPartition(TopicName("orders"), number) for number in range(2))

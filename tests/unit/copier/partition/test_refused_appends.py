@@ -29,7 +29,7 @@ from twinlog.kafka.producer.produce_errors import CORRUPT_RETRIES, NO_ANSWER, UN
 from twinlog.kafka.protocol.error_codes import Code, explain
 from twinlog.kafka.protocol.produce import Appended, RecordError
 from twinlog.model.types import SourceOffset, TopicName, TopicPartition
-from twinlog.settings.flow import ClientSettings, ProducerSettings
+from twinlog.settings.client import ClientSettings, ProducerSettings
 
 NEWEST_CODE = 133
 """The last of Kafka 4.3; brokers may have newer ones."""

@@ -14,7 +14,7 @@ from twinlog.errors import ClusterError, CopyError
 from twinlog.kafka.producer.append_queue import ProducerIdentity
 from twinlog.mirror.offsets.positions import Position, Writer
 from twinlog.model.types import SourceOffset, TargetOffset
-from twinlog.settings.flow import ClientSettings
+from twinlog.settings.client import ClientSettings
 
 
 def at(source: int, target: int, **more: Any) -> Position:

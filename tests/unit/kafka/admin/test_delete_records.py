@@ -15,7 +15,7 @@ from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.admin.topics import delete_records
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.model.types import TargetOffset, TopicName, TopicPartition
-from twinlog.settings.flow import ClientSettings
+from twinlog.settings.client import ClientSettings
 
 SHOP = TopicName("shop")
 

@@ -17,7 +17,7 @@ from twinlog.kafka.admin.groups import GroupAdmin, topics_read
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.model.groups import GROUPS_TOPIC, GroupMember, GroupMembers
 from twinlog.model.types import GroupId, TopicName
-from twinlog.settings.flow import ClientSettings
+from twinlog.settings.client import ClientSettings
 
 SHOP = GroupId("shop")
 NO_LEADER = Fault(code=Code.COORDINATOR_NOT_AVAILABLE)

@@ -17,7 +17,7 @@ from twinlog.kafka.net.loop import Loop
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.protocol.fetch import FetchedPartitions, FetchPosition, PartitionResponse, RawFetch
 from twinlog.model.types import TopicPartition
-from twinlog.settings.flow import ConsumerSettings
+from twinlog.settings.client import ConsumerSettings
 
 SIZE = 100
 HOT, QUIET = PART, TopicPartition(PART.topic, 1)

@@ -20,7 +20,7 @@ from twinlog.kafka.net.loop import Loop
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.protocol.fetch import FetchedPartitions, FetchPosition, PartitionResponse, RawFetch
 from twinlog.model.types import TopicName, TopicPartition
-from twinlog.settings.flow import ClientSettings, ConsumerSettings
+from twinlog.settings.client import ClientSettings, ConsumerSettings
 
 PART = TopicPartition(TopicName("shop"), 0)
 END = 100

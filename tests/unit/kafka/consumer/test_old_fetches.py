@@ -16,7 +16,7 @@ from twinlog.kafka.net.loop import Loop
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.protocol.fetch import FetchedPartitions, FetchPosition, PartitionResponse, RawFetch
 from twinlog.model.types import TopicName, TopicPartition
-from twinlog.settings.flow import ClientSettings
+from twinlog.settings.client import ClientSettings
 
 SHOP = TopicName("shop")
 PART, OTHER = TopicPartition(SHOP, 0), TopicPartition(SHOP, 1)

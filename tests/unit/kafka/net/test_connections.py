@@ -23,7 +23,7 @@ from twinlog.errors import ClusterError, RefusedError
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.net.connections import LOGIN_AGAIN_S, connection_options, principal
 from twinlog.kafka.net.loop import Loop
-from twinlog.settings.flow import ClientSettings
+from twinlog.settings.client import ClientSettings
 
 
 @pytest.fixture

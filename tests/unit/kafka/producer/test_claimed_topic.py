@@ -19,7 +19,7 @@ from twinlog.kafka.producer.topic_writer import TopicWriter
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.record.builder import BATCH_BYTES
 from twinlog.model.types import TopicName
-from twinlog.settings.flow import ClientSettings
+from twinlog.settings.client import ClientSettings
 
 TOPIC = TopicName("configs")
 

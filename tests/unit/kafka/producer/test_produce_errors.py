@@ -21,7 +21,7 @@ from twinlog.kafka.producer.produce_errors import (
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.protocol.produce import Appended, RecordError
 from twinlog.model.types import SourceOffset
-from twinlog.settings.flow import ClientSettings
+from twinlog.settings.client import ClientSettings
 
 NEWEST_CODE = 133
 """The last code of Kafka 4.3; brokers may have newer codes."""

@@ -15,7 +15,7 @@ from twinlog.kafka.consumer.topic_reader import TopicReader
 from twinlog.kafka.producer.claimed_topic import TransactionalWriter
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.model.types import TopicName
-from twinlog.settings.flow import ClientSettings
+from twinlog.settings.client import ClientSettings
 
 TOPIC = TopicName("journal")
 

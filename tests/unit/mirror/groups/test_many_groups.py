@@ -25,7 +25,8 @@ from twinlog.mirror.offsets.translator import Translator
 from twinlog.mirror.records import Checkpoint
 from twinlog.model.groups import CommittedOffset, GroupListing, GroupOffsets
 from twinlog.model.types import Alias, GroupId, SourceOffset, TopicName, TopicPartition
-from twinlog.settings.flow import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
+from twinlog.settings.client import AdminSettings, ClientSettings, ConsumerSettings, ProducerSettings
+from twinlog.settings.flow import FlowSettings
 
 THERE = TopicPartition(TopicName("east.t"), 0)
 NOBODY = ClientSettings(("127.0.0.1:1",))

@@ -15,7 +15,8 @@ from twinlog.mirror.groups.group_sync import ahead
 from twinlog.mirror.records import Checkpoint
 from twinlog.model.groups import CommittedOffset
 from twinlog.model.types import Alias, GroupId, SourceOffset, TargetOffset, TopicName, TopicPartition
-from twinlog.settings.flow import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
+from twinlog.settings.client import AdminSettings, ClientSettings, ConsumerSettings, ProducerSettings
+from twinlog.settings.flow import FlowSettings
 
 GROUP = GroupId("g")
 HERE, THERE = TopicPartition(TopicName("t"), 0), TopicPartition(TopicName("east.t"), 0)

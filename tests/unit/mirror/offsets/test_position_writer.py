@@ -13,7 +13,8 @@ from twinlog.kafka.producer.topic_writer import OwnRecord
 from twinlog.mirror.offsets.position_writer import PositionWriter
 from twinlog.mirror.offsets.positions import Position, encode_position
 from twinlog.model.types import Alias, TopicName, TopicPartition
-from twinlog.settings.flow import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
+from twinlog.settings.client import AdminSettings, ClientSettings, ConsumerSettings, ProducerSettings
+from twinlog.settings.flow import FlowSettings
 
 EAST = Alias("east")
 HERE, THERE = (TopicPartition(TopicName("orders"), number) for number in range(2))

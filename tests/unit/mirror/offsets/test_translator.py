@@ -15,7 +15,7 @@ from twinlog.kafka.record.stamp import stamp
 from twinlog.mirror.offsets.syncs import OffsetSync
 from twinlog.mirror.offsets.translator import Translation, Translator
 from twinlog.model.types import SourceOffset, TargetOffset
-from twinlog.settings.flow import ClientSettings
+from twinlog.settings.client import ClientSettings
 
 VALUES = [b"%d" % number for number in range(6)]
 

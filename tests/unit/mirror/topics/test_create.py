@@ -16,7 +16,7 @@ from twinlog.kafka.protocol.error_codes import Code
 from twinlog.mirror.topics.create import create_topics, negotiate, require_topics
 from twinlog.model.topics import NewTopic, Refusal
 from twinlog.model.types import TopicName
-from twinlog.settings.flow import ClientSettings
+from twinlog.settings.client import ClientSettings
 
 
 class Target:

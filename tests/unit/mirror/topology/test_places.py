@@ -12,7 +12,8 @@ from twinlog.mirror.topology.filters import DefaultTopicFilter
 from twinlog.mirror.topology.naming import DefaultReplicationPolicy, IdentityReplicationPolicy
 from twinlog.mirror.topology.topology import Topology, obstacle, topology_of
 from twinlog.model.types import Alias, TopicName
-from twinlog.settings.flow import AdminSettings, ClientSettings, FlowSettings
+from twinlog.settings.client import AdminSettings, ClientSettings
+from twinlog.settings.flow import FlowSettings
 from twinlog.settings.transform import SmtChain, SmtStage, TransformSettings
 
 EAST, WEST, NORTH, SOUTH = map(Alias, ("east", "west", "north", "south"))

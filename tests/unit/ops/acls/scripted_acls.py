@@ -15,7 +15,8 @@ from twinlog.model.topics import DescribedTopic, Topic
 from twinlog.model.types import TopicName
 from twinlog.ops.acls.needs import NeededRight
 from twinlog.ops.acls.resources import Resource
-from twinlog.settings.flow import ClientSettings, FlowSettings
+from twinlog.settings.client import ClientSettings
+from twinlog.settings.flow import FlowSettings
 
 HIDDEN = RefusedError("lacks DESCRIBE on the cluster")
 LOGIN = """\

@@ -21,7 +21,7 @@ from twinlog.model.types import TopicName
 from twinlog.ops.acls import missing
 from twinlog.ops.acls.missing import ClusterJudge, missing_rights
 from twinlog.ops.acls.needs import NeededRight
-from twinlog.settings.flow import ClientSettings
+from twinlog.settings.client import ClientSettings
 
 DENY = {"permission": AclPermissionType.DENY}
 PREFIXED = {"pattern": PatternType.PREFIXED}

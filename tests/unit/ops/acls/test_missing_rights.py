@@ -17,7 +17,7 @@ from twinlog.ops.acls.formats import RightsFormat, unknown_texts
 from twinlog.ops.acls.missing import ClusterJudge, allowed
 from twinlog.ops.acls.needs import NeededRight, lines_of
 from twinlog.ops.acls.resources import Resource
-from twinlog.settings.flow import ClientSettings
+from twinlog.settings.client import ClientSettings
 
 OTHER = replace(right(), principal="User:other")
 

@@ -29,7 +29,7 @@ from twinlog.ops.audit.report import AuditPart, FlowAudit, PartResult
 from twinlog.ops.verify.model import PartitionToVerify, Verdict
 from twinlog.ops.verify.planner import VerifyPlan
 from twinlog.ops.verify.task import ClusterPair
-from twinlog.settings.flow import ClientSettings
+from twinlog.settings.client import ClientSettings
 
 FILE = """\
 clusters = s, w

@@ -27,7 +27,7 @@ from twinlog.ops.audit.rendering import report_html, report_lines
 from twinlog.ops.audit.report import AuditPart, AuditReport, Finding, Severity
 from twinlog.ops.plan.flow_plan import FlowPlan
 from twinlog.ops.plan.planner import FlowPlanner
-from twinlog.settings.flow import ClientSettings
+from twinlog.settings.client import ClientSettings
 from twinlog.worker.control.journal import ControlJournal
 from twinlog.worker.control.model import CommandState, PartitionMove, PartitionSelector, TopicCommand, TopicVerb
 from twinlog.worker.status.report import DriverReport, TopicProgress, encode_report, report_key

@@ -22,7 +22,7 @@ from twinlog.mirror.topology.topology import topology_of
 from twinlog.model.types import TopicName
 from twinlog.ops.canary.reading import ComparedFlows
 from twinlog.ops.status.flow import FlowReader
-from twinlog.settings.flow import ClientSettings
+from twinlog.settings.client import ClientSettings
 
 V1 = """\
 apiVersion: kafka.strimzi.io/v1

@@ -20,7 +20,7 @@ from twinlog.mirror.records import Checkpoint
 from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.ops.groups import checkpoint_history
 from twinlog.ops.groups.checkpoint_history import MOST_CHECKPOINTS, CheckpointHistoryReader, GroupSyncEvent
-from twinlog.settings.flow import ClientSettings
+from twinlog.settings.client import ClientSettings
 
 TOPIC = "a.checkpoints.internal"
 SHOP, TILL = GroupId("shop"), GroupId("till")

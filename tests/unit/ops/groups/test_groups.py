@@ -29,7 +29,7 @@ from twinlog.ops.groups.command import flow_json, lines, missing, summary, wait_
 from twinlog.ops.groups.followers import followers
 from twinlog.ops.groups.snapshot import GroupPartitionStatus, GroupsSnapshot, GroupStatus
 from twinlog.ops.status.readers import ClusterGroups
-from twinlog.settings.flow import ClientSettings
+from twinlog.settings.client import ClientSettings
 
 
 def group(name: str, *facts: MoveFacts) -> GroupStatus:

@@ -19,7 +19,7 @@ from twinlog.cli.main import app
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.ops.log_level import command as module
 from twinlog.ops.topics import reader as topics
-from twinlog.settings.flow import ClientSettings
+from twinlog.settings.client import ClientSettings
 from twinlog.worker.status.report import LogLevelProgress
 
 NAME = "0123456789ab"

@@ -19,7 +19,7 @@ from twinlog.model.topics import ConfigEntry, ConfigSource, Topic
 from twinlog.model.types import SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.ops.inventory import Inventory, LogOffsets
 from twinlog.ops.plan.kept_offsets import LogSample, marker_right, sample_logs, unkept_offsets
-from twinlog.settings.flow import ClientSettings
+from twinlog.settings.client import ClientSettings
 from twinlog.settings.per_topic import PerTopic
 
 TOPIC, REMOTE = TopicName("t"), TopicName("a.t")

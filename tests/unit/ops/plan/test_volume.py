@@ -20,8 +20,8 @@ from twinlog.model.topics import ConfigEntry, ConfigSource, Topic
 from twinlog.model.types import SourceOffset, TopicName, TopicPartition
 from twinlog.ops.inventory import LogOffsets
 from twinlog.ops.plan.volume import PlannedStarts, gaps, leaderless, planned_starts, remaining, to_copy
-from twinlog.settings.flow import Start
 from twinlog.settings.per_topic import PerTopic
+from twinlog.settings.start import Start
 
 TOPIC, REMOTE = TopicName("t"), TopicName("east.t")
 FIRST, SECOND = TopicPartition(TOPIC, 0), TopicPartition(TOPIC, 1)

@@ -17,7 +17,8 @@ from twinlog.ops.replay.bounds import ReplayBound
 from twinlog.ops.replay.model import PartitionToReplay, ReplayResult, ReplayRules
 from twinlog.ops.replay.planner import ReplayOptions, ReplayPlanner
 from twinlog.ops.replay.task import Replay
-from twinlog.settings.flow import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
+from twinlog.settings.client import AdminSettings, ClientSettings, ConsumerSettings, ProducerSettings
+from twinlog.settings.flow import FlowSettings
 
 NOW = 1_700_000_000_000
 SOURCE, INTO = TopicPartition(TopicName("t"), 0), TopicPartition(TopicName("s.t.replay"), 0)

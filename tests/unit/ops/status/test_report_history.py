@@ -21,7 +21,7 @@ from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.record.builder import own_batch, record_body
 from twinlog.ops.status import report_history
 from twinlog.ops.status.report_history import DAY_MS, SAMPLES, ReportHistoryReader
-from twinlog.settings.flow import ClientSettings
+from twinlog.settings.client import ClientSettings
 from twinlog.worker.status.report import DriverReport, encode_report
 
 TOPIC = "mm2-twinlog-progress.a.internal"

@@ -26,7 +26,7 @@ from twinlog.mirror.offsets.starts import StartSpec, TopicStart, encode_start, s
 from twinlog.mirror.records import Heartbeat
 from twinlog.model.types import Alias, SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.ops.status import flow
-from twinlog.settings.flow import ClientSettings
+from twinlog.settings.client import ClientSettings
 from twinlog.worker.status.report import DriverReport, TopicProgress, encode_report, report_key
 
 FILE = """\

@@ -11,7 +11,7 @@ from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.record.builder import encode_batch, record_body
 from twinlog.kafka.record.stamp import stamp
 from twinlog.model.types import TopicName
-from twinlog.settings.flow import ClientSettings
+from twinlog.settings.client import ClientSettings
 from twinlog.worker.status.report import DriverReport, encode_report, report_key
 
 PROGRESS = TopicName("mm2-twinlog-progress.s.internal")

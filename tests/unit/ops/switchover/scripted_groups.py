@@ -15,7 +15,8 @@ from twinlog.model.groups import CommittedOffset, GroupListing, GroupOffsets
 from twinlog.model.topics import Topic
 from twinlog.model.types import Alias, GroupId, TopicName, TopicPartition
 from twinlog.ops.switchover.group_facts import SwitchoverGroups
-from twinlog.settings.flow import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
+from twinlog.settings.client import AdminSettings, ClientSettings, ConsumerSettings, ProducerSettings
+from twinlog.settings.flow import FlowSettings
 
 SHOP, ORDERS = GroupId("shop"), TopicName("orders")
 P0 = TopicPartition(ORDERS, 0)

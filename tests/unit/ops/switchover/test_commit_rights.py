@@ -17,7 +17,7 @@ from twinlog.model.topics import DescribedTopic, Topic
 from twinlog.model.types import GroupId, TopicName, TopicPartition
 from twinlog.ops.switchover.commit_rights import find_refused_commits, groups_by_topic
 from twinlog.ops.switchover.model import GroupOffset, MovedGroups, MovedTopic
-from twinlog.settings.flow import ClientSettings
+from twinlog.settings.client import ClientSettings
 
 SHOP, BILLING = GroupId("shop"), GroupId("billing")
 ORDERS, COPY = TopicName("orders"), TopicName("east.orders")

@@ -42,7 +42,8 @@ from twinlog.ops.switchover.fencing import (
 )
 from twinlog.ops.switchover.journal import fence_record, other_fences
 from twinlog.ops.switchover.model import Data, FenceMethod, MovedTopic, NotReadyError, SwitchoverDirection
-from twinlog.settings.flow import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
+from twinlog.settings.client import AdminSettings, ClientSettings, ConsumerSettings, ProducerSettings
+from twinlog.settings.flow import FlowSettings
 
 ORDERS = TopicName("orders")
 DENY = TopicAcl(ORDERS, "User:*", "*", AclOperation.WRITE, AclPermissionType.DENY)

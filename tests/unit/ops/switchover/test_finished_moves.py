@@ -34,7 +34,7 @@ from twinlog.ops.switchover.report import report
 from twinlog.ops.switchover.report_text import markdown
 from twinlog.ops.switchover.stage import stands_before
 from twinlog.ops.switchover.steps.group_step import MOVED
-from twinlog.settings.flow import ClientSettings
+from twinlog.settings.client import ClientSettings
 
 SHOP = GroupId("shop")
 THERE = TopicPartition(TopicName("a.orders"), 0)

@@ -18,7 +18,7 @@ from twinlog.model.topics import DescribedTopic, NewTopic, Refusal, Topic
 from twinlog.model.types import Alias, TopicName
 from twinlog.ops.switchover.journal import TOPIC, TopicJournal
 from twinlog.ops.switchover.model import FenceMethod, SwitchoverDirection, SwitchoverKind
-from twinlog.settings.flow import ClientSettings
+from twinlog.settings.client import ClientSettings
 
 MIRROR = "User:mirror"
 ID = "mm2-twinlog-switchover-east->west"

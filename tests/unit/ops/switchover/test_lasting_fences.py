@@ -28,7 +28,7 @@ from twinlog.ops.switchover.lasting_fences import name_lasting_denials, name_las
 from twinlog.ops.switchover.model import Data, FenceMethod, MovedTopic, UnderWayError
 from twinlog.ops.switchover.report import report
 from twinlog.ops.switchover.session import print_failed_parts, print_unknown_fences
-from twinlog.settings.flow import ClientSettings
+from twinlog.settings.client import ClientSettings
 
 OSLO = Alias("oslo")
 CLIENT = ClientSettings(("oslo:9092",), "twinlog", "SASL_SSL")

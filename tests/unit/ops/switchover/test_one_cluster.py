@@ -15,7 +15,8 @@ from twinlog.kafka.admin.cluster import ClusterAdmin, both_clusters
 from twinlog.model.types import Alias
 from twinlog.ops.switchover import clusters
 from twinlog.ops.switchover.clusters import LiveClusters
-from twinlog.settings.flow import AdminSettings, ClientSettings, FlowSettings
+from twinlog.settings.client import AdminSettings, ClientSettings
+from twinlog.settings.flow import FlowSettings
 
 
 def between(settings: FlowSettings, source: VirtualCluster, target: VirtualCluster) -> FlowSettings:

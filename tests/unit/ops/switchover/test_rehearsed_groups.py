@@ -23,7 +23,7 @@ from twinlog.ops.switchover.group_facts import SwitchoverGroups
 from twinlog.ops.switchover.journal import JournalEntries
 from twinlog.ops.switchover.model import FenceMethod, SwitchoverKind, SwitchoverOptions
 from twinlog.ops.switchover.rehearsal import rehearse
-from twinlog.settings.flow import ClientSettings
+from twinlog.settings.client import ClientSettings
 
 PLANNED = SwitchoverOptions(SwitchoverKind.PLANNED, FenceMethod.NONE)
 

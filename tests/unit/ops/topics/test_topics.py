@@ -24,7 +24,7 @@ from twinlog.mirror.offsets.positions import Position, encode_position
 from twinlog.model.held import HeldPartition
 from twinlog.model.types import Alias, SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.ops.topics import reader as topics
-from twinlog.settings.flow import ClientSettings
+from twinlog.settings.client import ClientSettings
 from twinlog.worker.control import records
 from twinlog.worker.control.model import (
     CommandOutcome,

@@ -20,7 +20,7 @@ from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.ops.verify import planner as verification
 from twinlog.ops.verify import recheck_planner, statement, task
 from twinlog.ops.verify.signing import SigningKey
-from twinlog.settings.flow import ClientSettings
+from twinlog.settings.client import ClientSettings
 
 FILE = """\
 clusters = s, x, w

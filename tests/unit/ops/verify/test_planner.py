@@ -26,7 +26,8 @@ from twinlog.model.types import Alias, SourceOffset, TargetOffset, TopicName, To
 from twinlog.ops.verify.model import MOST_LEFT, PartitionToVerify, Section, UncomparedRange, Verdict, VerifyRules
 from twinlog.ops.verify.planner import VerifyOptions, VerifyPlan, VerifyPlanner, read_verify_options
 from twinlog.ops.verify.sections import BEFORE_COPYING, NOT_YET
-from twinlog.settings.flow import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
+from twinlog.settings.client import AdminSettings, ClientSettings, ConsumerSettings, ProducerSettings
+from twinlog.settings.flow import FlowSettings
 from twinlog.settings.transform import TransformSettings
 
 Clusters = tuple[VirtualCluster, VirtualCluster]

@@ -14,7 +14,7 @@ from twinlog.ops.proven_ranges import ProvenRange, ProvenRangesReader
 from twinlog.ops.verify.model import PartitionToVerify, VerifyRules
 from twinlog.ops.verify.recheck import PartitionToRecheck, SideFindings, SideLog, recheck
 from twinlog.ops.verify.task import ClusterPair
-from twinlog.settings.flow import ConsumerSettings
+from twinlog.settings.client import ConsumerSettings
 
 
 def read_again(here: World, ranges: tuple[ProvenRange, ...]) -> SideFindings:

@@ -46,7 +46,7 @@ from twinlog.ops.verify.statement import (
     signed_files,
     state_comparison,
 )
-from twinlog.settings.flow import ClientSettings, ConsumerSettings
+from twinlog.settings.client import ClientSettings, ConsumerSettings
 
 NOW = 1_700_000_000.25
 

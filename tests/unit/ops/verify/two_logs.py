@@ -26,7 +26,7 @@ from twinlog.ops.verify.sections import (
     sections_of,
 )
 from twinlog.ops.verify.task import ClusterPair
-from twinlog.settings.flow import ClientSettings, ConsumerSettings
+from twinlog.settings.client import ClientSettings, ConsumerSettings
 
 NOW = 1_700_000_000_000
 

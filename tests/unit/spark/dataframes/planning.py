@@ -5,7 +5,7 @@ from __future__ import annotations
 from harness.virtual.cluster import VirtualCluster
 from harness.virtual.loop import VirtualLoop
 from twinlog.kafka.admin.cluster import ClusterAdmin
-from twinlog.settings.flow import ClientSettings
+from twinlog.settings.client import ClientSettings
 from twinlog.spark.dataframes.options import TopicOptions, Use, read_options
 from twinlog.spark.dataframes.planner import TopicPlanner
 from twinlog.spark.dataframes.stream import TopicStream

@@ -11,7 +11,7 @@ import pytest
 from harness.wait import wait_for
 from twinlog.errors import ClusterError
 from twinlog.kafka.client import ClusterClient
-from twinlog.settings.flow import ProducerSettings
+from twinlog.settings.client import ProducerSettings
 from twinlog.spark.dataframes import writer
 from twinlog.spark.dataframes.write_options import read_write_options
 

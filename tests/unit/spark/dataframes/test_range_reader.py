@@ -19,7 +19,7 @@ from twinlog.kafka.record.builder import encode_batch, record_body
 from twinlog.kafka.record.compression import CODECS
 from twinlog.kafka.record.stamp import stamp
 from twinlog.model.types import TopicName, TopicPartition
-from twinlog.settings.flow import ClientSettings, ConsumerSettings
+from twinlog.settings.client import ClientSettings, ConsumerSettings
 from twinlog.spark.dataframes.offset_range import OffsetRange
 from twinlog.spark.dataframes.range_reader import RangeReader
 

@@ -14,7 +14,7 @@ from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.producer.append_queue import ProducerIdentity
 from twinlog.kafka.record.builder import encode_batch, record_body
 from twinlog.model.types import TopicName, TopicPartition
-from twinlog.settings.flow import ClientSettings, ProducerSettings
+from twinlog.settings.client import ClientSettings, ProducerSettings
 from twinlog.spark.dataframes.record_appender import RecordAppender
 
 PARTS = [TopicPartition(TopicName("rows"), number) for number in range(2)]

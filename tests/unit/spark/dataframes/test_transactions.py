@@ -21,7 +21,7 @@ from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.record.builder import encode_batch, record_body
 from twinlog.kafka.record.stamp import stamp
 from twinlog.model.types import TopicName, TopicPartition
-from twinlog.settings.flow import ClientSettings
+from twinlog.settings.client import ClientSettings
 from twinlog.spark.dataframes.decision import CommitDecision
 from twinlog.spark.dataframes.transactions import BatchTransactions
 from twinlog.spark.dataframes.write_task import MicroBatch, WriteTaskResult

@@ -21,7 +21,7 @@ from twinlog.kafka.record.records import Record
 from twinlog.mirror.offsets.translator import Translation
 from twinlog.model.types import TargetOffset, TopicName, TopicPartition
 from twinlog.ops.translate.offset_lookup import TranslatedOffset
-from twinlog.settings.flow import ClientSettings
+from twinlog.settings.client import ClientSettings
 from twinlog.ui.app import console_app
 from twinlog.ui.both_sides import BothSidesReader, NewestTimes, RecordPair, _paired
 from twinlog.ui.pages.topics.records import SHOWN_BYTES, shown_bytes

@@ -6,14 +6,8 @@ from dataclasses import replace
 
 from twinlog.config.keys.table import CLIENTS, CONNECTOR, SECURITY, WORKER
 from twinlog.model.types import Alias
-from twinlog.settings.flow import (
-    AdminSettings,
-    ClientSettings,
-    ConsumerSettings,
-    CustomClass,
-    FlowSettings,
-    ProducerSettings,
-)
+from twinlog.settings.client import AdminSettings, ClientSettings, ConsumerSettings, ProducerSettings
+from twinlog.settings.flow import CustomClass, FlowSettings
 from twinlog.worker.election.member import differing, fingerprint
 
 CLIENT = ClientSettings(("h:1",), "SASL_PLAINTEXT", "PLAIN", "mirror", "secret-1")

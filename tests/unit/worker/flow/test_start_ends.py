@@ -18,7 +18,7 @@ from tests.unit.worker.status.test_flow_status import progress, report
 from tests.unit.worker.topics.test_topic_conflicts import flow
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.model.types import TopicName, TopicPartition
-from twinlog.settings.flow import ClientSettings
+from twinlog.settings.client import ClientSettings
 from twinlog.worker.flow.start_ends import LOOK_S, CaughtUpRun, StartEnds
 from twinlog.worker.status.flow_status import FlowStatus
 from twinlog.worker.status.report import FlowState

@@ -16,7 +16,8 @@ from twinlog.errors import GapError, RefusedError, TwinlogError
 from twinlog.lease.progress import PartitionCounters, PartitionProgress, Report
 from twinlog.model.held import HeldPartition
 from twinlog.model.types import SourceOffset, TargetOffset, TopicName, TopicPartition
-from twinlog.settings.flow import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
+from twinlog.settings.client import AdminSettings, ClientSettings, ConsumerSettings, ProducerSettings
+from twinlog.settings.flow import FlowSettings
 from twinlog.worker.status.families import FlowMetricFacts, flow_families, seconds_to_safe_failover
 from twinlog.worker.status.flow_reporter import MOST_LEFT_OUT, MOST_TEXT, FlowReporter
 from twinlog.worker.status.flow_status import FlowStatus

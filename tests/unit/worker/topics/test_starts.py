@@ -25,8 +25,10 @@ from twinlog.mirror.offsets.positions import Position
 from twinlog.mirror.offsets.starts import AT_FIRST, REFUSED, StartSpec
 from twinlog.mirror.topology.topology import topology_of
 from twinlog.model.types import Alias, SourceOffset, TopicName, TopicPartition
-from twinlog.settings.flow import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings, Start
+from twinlog.settings.client import AdminSettings, ClientSettings, ConsumerSettings, ProducerSettings
+from twinlog.settings.flow import FlowSettings
 from twinlog.settings.per_topic import PerTopic
+from twinlog.settings.start import Start
 from twinlog.worker.topics.starts import PartitionStarts
 
 BEGUN_MS = int(WALL_BEGIN * 1000)

@@ -14,14 +14,8 @@ from twinlog.clock import SYSTEM
 from twinlog.mirror.topics.changes import TopicPair
 from twinlog.model.topics import Topic
 from twinlog.model.types import Alias, TopicName, TopicPartition
-from twinlog.settings.flow import (
-    AdminSettings,
-    ClientSettings,
-    ConsumerSettings,
-    CustomClass,
-    FlowSettings,
-    ProducerSettings,
-)
+from twinlog.settings.client import AdminSettings, ClientSettings, ConsumerSettings, ProducerSettings
+from twinlog.settings.flow import CustomClass, FlowSettings
 from twinlog.settings.transform import SmtChain, SmtStage, TransformSettings
 from twinlog.worker.topics.topic_conflicts import TopicConflicts, first_to_write, have_topics_apart, may_meet
 
