@@ -30,7 +30,7 @@ APPEND_OF_A_CLIENT = r"(client|source|target)\s*\.\s*append\b"
 """What a module with such a request has in its text, also where the call takes several lines."""
 
 STAMPS = {
-    "kafka/producer/append_queue.py": "numbers the batches of idempotent and transactional producers",
+    "kafka/record/stamp.py": "numbers the batches of idempotent and transactional producers",
     "kafka/record/builder.py": "makes batches of a producer without an id, which have no number",
 }
 """Where a batch gets its producer, with the reason."""

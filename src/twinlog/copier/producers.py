@@ -12,7 +12,7 @@ from twinlog.copier.partition.context import CopierContext
 from twinlog.copier.partition.partition import PartitionCopy
 from twinlog.copier.recovery import Recovery
 from twinlog.copier.start.producer_ids import ProducerIds
-from twinlog.kafka.producer.append_queue import ProducerIdentity
+from twinlog.kafka.record.stamp import ProducerIdentity
 from twinlog.lease.messages import Grant
 from twinlog.mirror.offsets.positions import Position, Writer
 from twinlog.model.types import TopicName, TopicPartition

@@ -7,11 +7,12 @@ import pytest
 from harness.virtual.clock import VirtualClock
 from tests.source_log import New, SourceLog
 from twinlog.batches.prepare import prepare
-from twinlog.kafka.producer.append_queue import KNOWN_S, MAX_WINDOW, AppendQueue, Gate, ProducerIdentity
+from twinlog.kafka.producer.append_queue import KNOWN_S, MAX_WINDOW, AppendQueue, Gate
 from twinlog.kafka.producer.appends import Append, CopyRules, Markers
 from twinlog.kafka.producer.produce_errors import UNVERIFIED, SentAppend
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.record.batch import read_batch
+from twinlog.kafka.record.stamp import ProducerIdentity
 from twinlog.model.types import SourceOffset, TargetOffset, TopicName, TopicPartition
 
 PART = TopicPartition(TopicName("north.t"), 0)

@@ -10,8 +10,8 @@ from twinlog.copier.partition.appends import PartitionServices
 from twinlog.copier.partition.life import HoldPartition, PartitionLife, PartitionRequest
 from twinlog.copier.partition.partition import PartitionCopy
 from twinlog.errors import RefusedError, TwinlogError
-from twinlog.kafka.producer.append_queue import ProducerIdentity
 from twinlog.kafka.producer.appends import CopyRules
+from twinlog.kafka.record.stamp import ProducerIdentity
 from twinlog.lease.messages import Grant
 from twinlog.lease.progress import CopierCounters
 from twinlog.mirror.offsets.positions import Position

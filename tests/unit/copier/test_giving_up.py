@@ -10,11 +10,11 @@ from harness.virtual.clock import BEGIN, VirtualClock
 from tests.unit.copier.partitions import NotedPartition
 from twinlog.clock import LONG_AGO
 from twinlog.errors import CopyError, TwinlogError
-from twinlog.kafka.producer.append_queue import ProducerIdentity
 from twinlog.kafka.producer.appends import Append
 from twinlog.kafka.producer.produce_errors import NO_ANSWER
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.record.builder import encode_batch, record_body
+from twinlog.kafka.record.stamp import ProducerIdentity
 from twinlog.lease.messages import Grant
 from twinlog.mirror.offsets.positions import Position
 from twinlog.model.types import SourceOffset, TopicName, TopicPartition

@@ -18,11 +18,12 @@ from twinlog.copier.start.producer_ids import LAST_EPOCH, ProducerIds
 from twinlog.copier.start.start_position import StartPosition
 from twinlog.errors import CopyError
 from twinlog.kafka.net.loop import Loop, Signal
-from twinlog.kafka.producer.append_queue import MAX_WINDOW, ProducerIdentity
+from twinlog.kafka.producer.append_queue import MAX_WINDOW
 from twinlog.kafka.producer.appends import Append
 from twinlog.kafka.producer.produce_errors import SentAppend
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.record.builder import encode_batch, record_body
+from twinlog.kafka.record.stamp import ProducerIdentity
 from twinlog.lease.messages import Grant
 from twinlog.mirror.offsets.exact_map import CopiedRun
 from twinlog.mirror.offsets.positions import Position, Writer

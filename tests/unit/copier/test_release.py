@@ -12,7 +12,7 @@ from twinlog.copier.partition.life import PartitionLife
 from twinlog.copier.transactions.open_transaction import TransactionPartitions
 from twinlog.copier.transactions.transactions import TransactionalProducer, Transactions
 from twinlog.kafka.net.loop import Loop
-from twinlog.kafka.producer.append_queue import ProducerIdentity
+from twinlog.kafka.record.stamp import ProducerIdentity
 from twinlog.lease.messages import Grant
 from twinlog.mirror.offsets.positions import Position, Writer
 from twinlog.model.types import Alias, TopicName, TopicPartition

@@ -18,12 +18,11 @@ from twinlog.copier.partition.context import CopierContext
 from twinlog.errors import ClusterError, CopyError, FencedError, OutOfSequenceError, RefusedError, TwinlogError
 from twinlog.kafka.admin.partition_states import producers_of
 from twinlog.kafka.coordinator.transactions import ProducerEpoch, TransactionCoordinator, TransactionState
-from twinlog.kafka.producer.append_queue import ProducerIdentity
 from twinlog.kafka.producer.appends import Append, SourceTransaction
 from twinlog.kafka.producer.produce_errors import Remedy, remedy_for
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
-from twinlog.kafka.record.stamp import sequence_after
+from twinlog.kafka.record.stamp import ProducerIdentity, sequence_after
 from twinlog.model.types import SourceOffset, TargetOffset, TopicPartition
 
 OPEN_MS = 900_000

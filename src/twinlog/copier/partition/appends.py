@@ -35,11 +35,12 @@ from twinlog.copier.partition.routed_records import PendingRoutedFetch
 from twinlog.copier.partition.routes import Routes
 from twinlog.errors import DifferenceError, DivergedError, TwinlogError
 from twinlog.kafka.consumer.partition_reader import SourceReader
-from twinlog.kafka.producer.append_queue import MAX_WINDOW, AppendQueue, ProducerIdentity, QueueSender
+from twinlog.kafka.producer.append_queue import MAX_WINDOW, AppendQueue, QueueSender
 from twinlog.kafka.producer.appender import TargetAppender
 from twinlog.kafka.producer.appends import Append, PreparedFetch
 from twinlog.kafka.producer.produce_errors import SentAppend
 from twinlog.kafka.producer.proof import identify_append
+from twinlog.kafka.record.stamp import ProducerIdentity
 from twinlog.mirror.offsets.exact_map import CopiedRun
 from twinlog.mirror.offsets.positions import Position
 from twinlog.model.types import SourceOffset, TargetOffset

@@ -35,10 +35,11 @@ from twinlog.errors import (
     NotAcknowledgedError,
     TwinlogError,
 )
-from twinlog.kafka.producer.append_queue import AppendQueue, ProducerIdentity
+from twinlog.kafka.producer.append_queue import AppendQueue
 from twinlog.kafka.producer.appends import Append, CopyRules, Prepare, PreparedFetch
 from twinlog.kafka.protocol.fetch import FetchPosition, PartitionResponse
 from twinlog.kafka.record.batch import read_last_batch, timestamp_at
+from twinlog.kafka.record.stamp import ProducerIdentity
 from twinlog.lease.messages import Grant
 from twinlog.lease.progress import PartitionCounters
 from twinlog.mirror.offsets.exact_map import CopiedRun

@@ -44,11 +44,12 @@ from twinlog.errors import (
     RefusedRecordError,
     TwinlogError,
 )
-from twinlog.kafka.producer.append_queue import AppendQueue, ProducerIdentity, QueueSender
+from twinlog.kafka.producer.append_queue import AppendQueue, QueueSender
 from twinlog.kafka.producer.appender import TargetAppender
 from twinlog.kafka.producer.appends import Append
 from twinlog.kafka.producer.produce_errors import SentAppend
 from twinlog.kafka.protocol.error_codes import Code
+from twinlog.kafka.record.stamp import ProducerIdentity
 from twinlog.kafka.retry import LATE_PARTITION, Backoff
 from twinlog.model.types import TargetOffset, TopicName, TopicPartition
 

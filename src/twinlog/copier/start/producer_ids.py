@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from twinlog.kafka.producer.append_queue import ProducerIdentity
+from twinlog.kafka.record.stamp import ProducerIdentity
 from twinlog.mirror.offsets.positions import Position, Writer
 from twinlog.model.types import TopicPartition
 

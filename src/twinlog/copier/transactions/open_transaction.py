@@ -9,9 +9,10 @@ from twinlog.errors import ClusterError, RefusedError, TwinlogError
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.coordinator.transactions import ProducerEpoch, TransactionCoordinator
 from twinlog.kafka.net.loop import Signal
-from twinlog.kafka.producer.append_queue import AppendQueue, Gate, ProducerIdentity
+from twinlog.kafka.producer.append_queue import AppendQueue, Gate
 from twinlog.kafka.producer.appender import TargetAppender
 from twinlog.kafka.protocol import error_codes
+from twinlog.kafka.record.stamp import ProducerIdentity
 from twinlog.kafka.retry import LATE_PARTITION, TRANSACTION_STEP, Backoff, RetryPolicy, retry
 from twinlog.lease.messages import LentId
 from twinlog.mirror.offsets.position_writer import PositionLog

@@ -33,8 +33,9 @@ from twinlog.copier.transactions.transaction_recovery import TransactionRecovery
 from twinlog.errors import ClusterError, TwinlogError
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.coordinator.transactions import TransactionCoordinator
-from twinlog.kafka.producer.append_queue import AppendQueue, ProducerIdentity
+from twinlog.kafka.producer.append_queue import AppendQueue
 from twinlog.kafka.producer.appender import TargetAppender
+from twinlog.kafka.record.stamp import ProducerIdentity
 from twinlog.lease.messages import Grant, LentId
 from twinlog.mirror.offsets.positions import Position, Writer
 from twinlog.model.topics import listed

@@ -7,16 +7,15 @@ in flight, sequence numbers are consecutive, and a repeated batch keeps its byte
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from enum import Enum
 from typing import Protocol
 
 from twinlog.clock import LONG_AGO
 from twinlog.kafka.producer.appends import Append
-from twinlog.kafka.producer.produce_errors import FEW_REPLICAS, UNVERIFIED, SendState, SentAppend
-from twinlog.kafka.record.stamp import sequence_after, stamp
-from twinlog.model.types import SourceOffset, TargetOffset, TopicPartition
+from twinlog.kafka.producer.produce_errors import FEW_REPLICAS, UNVERIFIED, LateAppends, SendState, SentAppend
+from twinlog.kafka.record.stamp import ProducerIdentity
+from twinlog.model.types import TargetOffset, TopicPartition
 
 MAX_WINDOW = 5
 """A broker remembers the last five batches of a producer per partition; with more in flight it misses a retry."""
@@ -30,96 +29,12 @@ batches in flight after the first batch would overtake it.
 """
 
 
-class LateAppends:
-    """Marks the appends that may meet a late append: the first appends, until their size reaches `bytes`.
-
-    Of two appends with the same sequence numbers the target takes the first, and answers the second like a retry. Both
-    hold the same records if this copier's appends continue directly, because a source only loses records. After a hole
-    this copier's appends are unverified.
-
-    A late append is at the end of the log that was looked at, or after it. An answer with an earlier offset names an
-    append that the copier has counted already: an earlier copier has used the epoch of this producer.
-    """
-
-    __slots__ = ("_log_end", "_next_source", "bytes")
-
-    def __init__(self) -> None:
-        self.bytes = 0
-        self._next_source = -1
-        self._log_end = TargetOffset(0)
-
-    @property
-    def expected(self) -> bool:
-        """Whether a late append may still arrive."""
-        return self.bytes > 0
-
-    def expect_appends(self, next_source: SourceOffset, log_end: TargetOffset, most_bytes: int) -> None:
-        """Expect late appends until `most_bytes` are appended.
-
-        `next_source` is the source offset after the last record that was found. The remote log ended at `log_end`.
-        """
-        self.bytes = most_bytes
-        self._next_source = next_source
-        self._log_end = log_end
-
-    def in_doubt(self, sent: SentAppend, base_offset: TargetOffset) -> bool:
-        """Whether other records than those of an append may have its sequence numbers.
-
-        The target had these sequence numbers before, at `base_offset`.
-        """
-        return sent.unverified or (sent.counted and base_offset < self._log_end)
-
-    def count(self, sent: SentAppend) -> None:
-        """Count an append of this copier; a late append may have its sequence numbers."""
-        self.bytes -= sent.append.bytes
-        sent.counted = True
-        for first, count in sent.append.spans:
-            sent.unverified = sent.unverified or first != self._next_source
-            self._next_source = first + count
-
-    def count_again(self, refused: Sequence[SentAppend]) -> None:
-        """Count refused appends again when they are sent again; the first append keeps its verification."""
-        self.bytes += sum(sent.append.bytes for sent in refused if sent.counted)
-        first = refused[0]
-        self._next_source = -1 if first.unverified else first.append.spans[0][0]
-
-    def pass_over(self, first: SourceOffset, past: SourceOffset) -> None:
-        """Source offsets from `first` up to `past` are on the target without an append of this producer."""
-        if self._next_source == first:
-            self._next_source = past
-
-    def clear(self) -> None:
-        """Stop expecting late appends."""
-        self.bytes = 0
-        self._log_end = TargetOffset(0)
-
-
 class Gate(Enum):
     """Controls which appends may leave a queue: all, only repeated appends, or none. Transactions close the gate."""
 
     OPEN = 1
     RETRIES = 2
     SHUT = 3
-
-
-@dataclass(frozen=True, slots=True)
-class ProducerIdentity:
-    """The identity that appends: an idempotent producer's id and epoch.
-
-    A `transactional` producer appends within transactions only.
-    """
-
-    producer_id: int
-    epoch: int
-    transactional: bool = False
-
-    def stamp_batch(self, batch: bytearray | memoryview, sequence: int, count: int) -> int:
-        """Write the producer and a sequence number into a batch of `count` records; returns the next sequence number.
-
-        Every batch of an idempotent or transactional producer gets its number here.
-        """
-        stamp(batch, self.producer_id, self.epoch, sequence, transactional=self.transactional)
-        return sequence_after(sequence, count)
 
 
 class QueueSender(Protocol):
@@ -249,8 +164,7 @@ class AppendQueue:
 
     def waiting(self) -> Iterator[Append]:
         """Every unacknowledged append, sent or unsent, in order."""
-        for sent in self._window:
-            yield sent.append
+        yield from (sent.append for sent in self._window)
         yield from self.pending
 
     @property

@@ -12,11 +12,11 @@ from functools import partial
 from twinlog.errors import ClusterError
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.coordinator.transactions import NOBODY, ProducerEpoch, TransactionCoordinator
-from twinlog.kafka.producer.append_queue import ProducerIdentity
 from twinlog.kafka.producer.appends import Append
 from twinlog.kafka.producer.topic_writer import OwnRecord, TopicWriter
 from twinlog.kafka.protocol.offsets import LATEST
 from twinlog.kafka.record.compression import GZIP
+from twinlog.kafka.record.stamp import ProducerIdentity
 from twinlog.kafka.retry import RetryPolicy, retry
 from twinlog.model.types import TopicName, TopicPartition
 

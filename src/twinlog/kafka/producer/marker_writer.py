@@ -16,9 +16,9 @@ from kafka.protocol.producer.transaction import WriteTxnMarkersRequest
 from twinlog.errors import ClusterError, RefusedError, TwinlogError
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.net.loop import Signal
-from twinlog.kafka.producer.append_queue import ProducerIdentity
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
+from twinlog.kafka.record.stamp import ProducerIdentity
 from twinlog.model.types import TopicName, TopicPartition
 
 MOST_MARKERS = 1_000

@@ -8,7 +8,7 @@ times only.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -18,7 +18,7 @@ from twinlog.kafka.protocol.error_codes import REFUSED, RETRIABLE, Code
 from twinlog.kafka.protocol.produce import Appended
 from twinlog.kafka.retry import RetryPolicy
 from twinlog.model.amounts import counted
-from twinlog.model.types import TargetOffset
+from twinlog.model.types import SourceOffset, TargetOffset
 from twinlog.settings.client import ClientSettings
 
 NO_ANSWER = -2
@@ -157,6 +157,70 @@ class SentAppend:
         self.failures += 1
         self.unreached += not self.reached
         self.corrupt += self.code == Code.CORRUPT_MESSAGE
+
+
+class LateAppends:
+    """Marks the appends that may meet a late append: the first appends, until their size reaches `bytes`.
+
+    Of two appends with the same sequence numbers the target takes the first, and answers the second like a retry. Both
+    hold the same records if this copier's appends continue directly, because a source only loses records. After a hole
+    this copier's appends are unverified.
+
+    A late append is at the end of the log that was looked at, or after it. An answer with an earlier offset names an
+    append that the copier has counted already: an earlier copier has used the epoch of this producer.
+    """
+
+    __slots__ = ("_log_end", "_next_source", "bytes")
+
+    def __init__(self) -> None:
+        self.bytes = 0
+        self._next_source = -1
+        self._log_end = TargetOffset(0)
+
+    @property
+    def expected(self) -> bool:
+        """Whether a late append may still arrive."""
+        return self.bytes > 0
+
+    def expect_appends(self, next_source: SourceOffset, log_end: TargetOffset, most_bytes: int) -> None:
+        """Expect late appends until `most_bytes` are appended.
+
+        `next_source` is the source offset after the last record that was found. The remote log ended at `log_end`.
+        """
+        self.bytes = most_bytes
+        self._next_source = next_source
+        self._log_end = log_end
+
+    def in_doubt(self, sent: SentAppend, base_offset: TargetOffset) -> bool:
+        """Whether other records than those of an append may have its sequence numbers.
+
+        The target had these sequence numbers before, at `base_offset`.
+        """
+        return sent.unverified or (sent.counted and base_offset < self._log_end)
+
+    def count(self, sent: SentAppend) -> None:
+        """Count an append of this copier; a late append may have its sequence numbers."""
+        self.bytes -= sent.append.bytes
+        sent.counted = True
+        for first, count in sent.append.spans:
+            sent.unverified = sent.unverified or first != self._next_source
+            self._next_source = first + count
+
+    def count_again(self, refused: Sequence[SentAppend]) -> None:
+        """Count refused appends again when they are sent again; the first append keeps its verification."""
+        self.bytes += sum(sent.append.bytes for sent in refused if sent.counted)
+        first = refused[0]
+        self._next_source = -1 if first.unverified else first.append.spans[0][0]
+
+    def pass_over(self, first: SourceOffset, past: SourceOffset) -> None:
+        """Source offsets from `first` up to `past` are on the target without an append of this producer."""
+        if self._next_source == first:
+            self._next_source = past
+
+    def clear(self) -> None:
+        """Stop expecting late appends."""
+        self.bytes = 0
+        self._log_end = TargetOffset(0)
 
 
 @dataclass(frozen=True, slots=True)

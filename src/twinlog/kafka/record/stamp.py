@@ -6,6 +6,7 @@ it. So a batch that was damaged by the network keeps a wrong checksum, and the t
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cache
 from struct import Struct
 
@@ -134,3 +135,23 @@ def stamp(
     else:
         crc = checksum_of(view[CRC_START:])
     _CRC.pack_into(view, CRC.start, crc)
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerIdentity:
+    """The identity that appends: an idempotent producer's id and epoch.
+
+    A `transactional` producer appends within transactions only.
+    """
+
+    producer_id: int
+    epoch: int
+    transactional: bool = False
+
+    def stamp_batch(self, batch: bytearray | memoryview, sequence: int, count: int) -> int:
+        """Write the producer and a sequence number into a batch of `count` records; returns the next sequence number.
+
+        Every batch of an idempotent or transactional producer gets its number here.
+        """
+        stamp(batch, self.producer_id, self.epoch, sequence, transactional=self.transactional)
+        return sequence_after(sequence, count)

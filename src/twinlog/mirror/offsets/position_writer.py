@@ -12,11 +12,12 @@ from functools import partial
 from twinlog.errors import ClusterError, RefusedError, TwinlogError
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.net.loop import Loop
-from twinlog.kafka.producer.append_queue import AppendQueue, ProducerIdentity
+from twinlog.kafka.producer.append_queue import AppendQueue
 from twinlog.kafka.producer.appends import Append
 from twinlog.kafka.producer.produce_errors import Remedy, SentAppend, decide
 from twinlog.kafka.producer.topic_writer import OwnRecord, TopicWriter
 from twinlog.kafka.protocol import error_codes
+from twinlog.kafka.record.stamp import ProducerIdentity
 from twinlog.mirror.offsets.positions import Position, encode_position
 from twinlog.model.types import TargetOffset, TopicName, TopicPartition
 from twinlog.settings.flow import FlowSettings

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from twinlog.errors import ClusterError, CopyError, TwinlogError
 from twinlog.kafka.client import ClusterClient
-from twinlog.kafka.producer.append_queue import MAX_WINDOW, AppendQueue, ProducerIdentity
+from twinlog.kafka.producer.append_queue import MAX_WINDOW, AppendQueue
 from twinlog.kafka.producer.appender import TargetAppender
 from twinlog.kafka.producer.appends import Append
 from twinlog.kafka.producer.produce_errors import (
@@ -17,6 +17,7 @@ from twinlog.kafka.producer.produce_errors import (
     decide,
     explain_refusal,
 )
+from twinlog.kafka.record.stamp import ProducerIdentity
 from twinlog.kafka.retry import RetryPolicy, retry
 from twinlog.model.types import TargetOffset, TopicPartition
 from twinlog.settings.client import ProducerSettings

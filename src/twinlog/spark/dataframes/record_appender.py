@@ -9,12 +9,13 @@ from twinlog.batches.split import split_append
 from twinlog.errors import ClusterError, CopyError, FencedError, RecordTooLargeError, TopicGoneError, TwinlogError
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.coordinator.transactions import ProducerEpoch, TransactionCoordinator
-from twinlog.kafka.producer.append_queue import AppendQueue, Gate, ProducerIdentity
+from twinlog.kafka.producer.append_queue import AppendQueue, Gate
 from twinlog.kafka.producer.appender import TargetAppender
 from twinlog.kafka.producer.appends import Append, CopyRules
 from twinlog.kafka.producer.produce_errors import NO_ANSWER, NOWHERE, Remedy, SentAppend, decide, explain_refusal
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
+from twinlog.kafka.record.stamp import ProducerIdentity
 from twinlog.kafka.retry import TROUBLED_S, Backoff
 from twinlog.model.amounts import counted
 from twinlog.model.topics import listed

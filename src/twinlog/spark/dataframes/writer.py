@@ -14,9 +14,9 @@ from twinlog.errors import RecordTooLargeError, TwinlogError
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.coordinator.transactions import NOBODY, ProducerEpoch, TransactionCoordinator
 from twinlog.kafka.net.loop import Loop
-from twinlog.kafka.producer.append_queue import ProducerIdentity
 from twinlog.kafka.record.batch import HEADER
 from twinlog.kafka.record.compression import CODECS, NONE
+from twinlog.kafka.record.stamp import ProducerIdentity
 from twinlog.kafka.retry import TASK_CONNECT_S, RetryPolicy, retry
 from twinlog.model.types import TopicPartition
 from twinlog.settings.client import ClientSettings, ProducerSettings

@@ -38,7 +38,7 @@ from tests.integration.copier.proof.test_proof import (
 )
 from tests.integration.copying import CopyFlow, RunningCopier
 from tests.integration.segments import stored_batches
-from twinlog.kafka.producer import append_queue
+from twinlog.kafka.record import stamp as stamping
 from twinlog.model.types import TopicName, TopicPartition
 
 log = logging.getLogger(__name__)
@@ -127,14 +127,14 @@ class Way:
         self._chance = chance
         self._begin = begin
         self._left = dict(kinds)
-        self._stamp = append_queue.stamp
+        self._stamp = stamping.stamp
 
     def __enter__(self) -> Way:
-        append_queue.stamp = self._stamped  # type: ignore[assignment]
+        stamping.stamp = self._stamped  # type: ignore[assignment]
         return self
 
     def __exit__(self, *_: object) -> None:
-        append_queue.stamp = self._stamp
+        stamping.stamp = self._stamp
 
     def _stamped(self, batch: bytearray | memoryview, *args: int, transactional: bool = False) -> None:
         self._stamp(batch, *args, transactional=transactional)

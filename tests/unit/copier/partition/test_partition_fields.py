@@ -21,6 +21,7 @@ OWNERS = {
     "source_log.py": TASK / "source_log.py",
     "batch_limit.py": TASK / "batch_limit.py",
     "append_queue.py": TASK.parents[1] / "kafka" / "producer" / "append_queue.py",
+    "produce_errors.py": TASK.parents[1] / "kafka" / "producer" / "produce_errors.py",
 }
 """Who may set fields of their own; the queue's owner is the partition."""
 

@@ -6,7 +6,7 @@ import pytest
 
 from twinlog.copier.start.producer_ids import LAST_EPOCH, ProducerIds
 from twinlog.kafka.net.loop import Loop
-from twinlog.kafka.producer.append_queue import ProducerIdentity
+from twinlog.kafka.record.stamp import ProducerIdentity
 from twinlog.model.types import TopicName, TopicPartition
 
 ONE, OTHER = (TopicPartition(TopicName("north.t"), number) for number in range(2))

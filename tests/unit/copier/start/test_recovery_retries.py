@@ -11,7 +11,7 @@ from harness.virtual.loop import VirtualLoop, VirtualWorld
 from tests.unit.copier.test_recovery import SOURCE, checked_part, misplaced_part, recovery
 from twinlog.copier.start.start_position import StartPosition
 from twinlog.errors import ClusterError, CopyError
-from twinlog.kafka.producer.append_queue import ProducerIdentity
+from twinlog.kafka.record.stamp import ProducerIdentity
 from twinlog.mirror.offsets.positions import Position, Writer
 from twinlog.model.types import SourceOffset, TargetOffset
 from twinlog.settings.client import ClientSettings

@@ -11,11 +11,12 @@ from tests.turns import let_others_go_on
 from twinlog.batches.prepare import prepare
 from twinlog.kafka.metadata import Leader
 from twinlog.kafka.net.loop import Loop
-from twinlog.kafka.producer.append_queue import AppendQueue, ProducerIdentity
+from twinlog.kafka.producer.append_queue import AppendQueue
 from twinlog.kafka.producer.appender import TargetAppender
 from twinlog.kafka.producer.appends import Append, CopyRules
 from twinlog.kafka.protocol.produce import Appended
 from twinlog.kafka.record.batch import read_batch
+from twinlog.kafka.record.stamp import ProducerIdentity
 from twinlog.model.types import TopicName, TopicPartition
 
 PART = TopicPartition(TopicName("north.t"), 0)

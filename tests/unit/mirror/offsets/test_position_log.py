@@ -9,12 +9,13 @@ from harness.virtual.clock import BEGIN, VirtualClock
 from twinlog.clock import LONG_AGO
 from twinlog.errors import RefusedError, TwinlogError
 from twinlog.kafka.client import ClusterClient
-from twinlog.kafka.producer.append_queue import AppendQueue, ProducerIdentity
+from twinlog.kafka.producer.append_queue import AppendQueue
 from twinlog.kafka.producer.appender import NO_ANSWER
 from twinlog.kafka.producer.appends import Append
 from twinlog.kafka.producer.produce_errors import CORRUPT_RETRIES
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.record.builder import encode_batch, record_body
+from twinlog.kafka.record.stamp import ProducerIdentity
 from twinlog.mirror.offsets.position_writer import PositionLog
 from twinlog.model.types import SourceOffset, TopicName, TopicPartition
 from twinlog.settings.flow import FlowSettings

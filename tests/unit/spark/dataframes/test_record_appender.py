@@ -11,8 +11,8 @@ from harness.virtual.faults import Fault
 from harness.virtual.loop import virtual_loop
 from harness.virtual.requests import PRODUCE
 from twinlog.kafka.client import ClusterClient
-from twinlog.kafka.producer.append_queue import ProducerIdentity
 from twinlog.kafka.record.builder import encode_batch, record_body
+from twinlog.kafka.record.stamp import ProducerIdentity
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.settings.client import ClientSettings, ProducerSettings
 from twinlog.spark.dataframes.record_appender import RecordAppender
