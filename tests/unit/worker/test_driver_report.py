@@ -20,7 +20,7 @@ from twinlog.settings.client import AdminSettings, ClientSettings, ConsumerSetti
 from twinlog.settings.flow import FlowSettings
 from twinlog.worker.flow.flow import FlowRunner
 from twinlog.worker.status.flow_reporter import LASTS_S, FlowReporter, FollowedSoFar, LastError
-from twinlog.worker.status.flow_status import OLD_S, WINDOW_S, FlowStatus
+from twinlog.worker.status.flow_status import OLD_S, FlowStatus
 from twinlog.worker.status.report import (
     DriverReport,
     GroupsProgress,
@@ -34,7 +34,7 @@ from twinlog.worker.status.report import (
     encode_report,
     report_key,
 )
-from twinlog.worker.status.topic_sums import OldestRecords
+from twinlog.worker.status.topic_sums import WINDOW_S, OldestRecords
 
 CLIENT = ClientSettings(("localhost:9092",))
 SETTINGS = FlowSettings(

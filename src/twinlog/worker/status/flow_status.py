@@ -6,9 +6,9 @@ Sums are updated by each report: with ten thousand partitions and a hundred copi
 from __future__ import annotations
 
 import threading
-from collections import defaultdict, deque
-from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import dataclass, field, replace
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Set
+from dataclasses import dataclass, field
 
 from twinlog.clock import SYSTEM
 from twinlog.errors.message_ids import with_id
@@ -18,18 +18,10 @@ from twinlog.model.amounts import counted
 from twinlog.model.reach import ClusterReachability
 from twinlog.model.types import SourceOffset, TopicName, TopicPartition
 from twinlog.worker.metrics.meters import FlowMeters
-from twinlog.worker.status.backlog import Backlog
+from twinlog.worker.status.backlog import Backlog, LagTrend
 from twinlog.worker.status.held_and_paused import PausedPartitions
 from twinlog.worker.status.report import TopicProgress
-from twinlog.worker.status.topic_sums import OldestRecords, TopicSums
-
-WINDOW_S = 5.0
-SAMPLE_S = 0.5
-TREND_S = 15.0
-"""The period from which the trend and the speed of the lag are computed."""
-
-ON_ITS_WAY_S = 2.0
-"""A lag that is copied within this time has no trend: while the source is written to, some record always waits."""
+from twinlog.worker.status.topic_sums import WINDOW_S, OldestRecords, RecentCounts, TopicSums
 
 OLD_S = 30.0
 """A value that was last confirmed longer ago than this counts as unknown."""
@@ -90,14 +82,11 @@ class FlowStatus:
         self._planned: Set[TopicPartition] | None = None
         self._own: Set[TopicPartition] = frozenset()
         self._awaited: dict[TopicPartition, SourceOffset] = {}
-        self._window: deque[tuple[float, PartitionCounters, Mapping[str, PartitionCounters]]] = deque()
-        """The counters of the reports of the last seconds: together, and of each topic with records."""
-        self._recent_of_topics: defaultdict[str, PartitionCounters] = defaultdict(PartitionCounters)
-        """The sums over the window, of each topic with records in it."""
+        self._recent = RecentCounts()
         self._counted = PartitionCounters()
         """Records and bytes of all partitions together, except heartbeats."""
         self._counts_since = clock()
-        self._lags: deque[tuple[float, int]] = deque(maxlen=64)
+        self._trend = LagTrend()
         self._stuck: dict[TopicPartition, str] = {}
         self._troubles: dict[str, str] = {}
         self.meters = FlowMeters()
@@ -154,13 +143,9 @@ class FlowStatus:
             self.meters.add_report(report, now)
             counted = PartitionCounters(records, size, latency_ms)
             self._counted += counted
-            self._window.append((now, counted, of_topics))
-            for topic, copied in of_topics.items():
-                self._recent_of_topics[topic].records += copied.records
-                self._recent_of_topics[topic].bytes += copied.bytes
-            self._forget_old(now)
-            if not self._lags or now - self._lags[-1][0] >= SAMPLE_S:
-                self._lags.append((now, self._lag(now)[0]))
+            self._recent.add(now, counted, of_topics)
+            if self._trend.is_due(now):
+                self._trend.add(now, self._lag(now)[0])
 
     def _enter(
         self, key: TopicPartition, part: PartitionProgress, holder: CopierSummary
@@ -297,7 +282,7 @@ class FlowStatus:
             if not fresh or lag <= 0:
                 return Backlog()
             largest = max(part.lag for key, (part, _) in self._parts.items() if key not in self._own)
-            recent, span = self._recent(now)
+            recent, span = self._recent.total(now)
             return Backlog(min(fresh), lag, max(0, lag - largest), recent.records / span)
 
     def partitions(self) -> dict[TopicPartition, PartitionProgress]:
@@ -344,12 +329,7 @@ class FlowStatus:
                 entry = self._parts.get(key)
                 return None if entry is None or entry[1].name in silent else entry[0]
 
-            _, span = self._recent(now)
-            recent = self._recent_of_topics
-            return [
-                one if (copied := recent.get(one.topic)) is None else _with_rates(one, copied, span)
-                for one in self._topics.read(known, self._stuck, self._oldest, self._copied)
-            ]
+            return self._recent.with_rates(self._topics.read(known, self._stuck, self._oldest, self._copied), now)
 
     def stuck(self) -> tuple[int, str | None]:
         """The number of stuck partitions, and the reason of the first of them."""
@@ -364,7 +344,7 @@ class FlowStatus:
     def summary(self) -> Summary:
         now = self._clock()
         with self._lock:
-            recent, span = self._recent(now)
+            recent, span = self._recent.total(now)
             lag, age_s, unknown = self._lag(now)
             rate = recent.records / span
             return Summary(
@@ -391,22 +371,6 @@ class FlowStatus:
         more = f" (and {counted(others, 'more partition')})" if others else ""
         return f"{key.topic}-{key.partition}: {self._stuck[key]}{more}"
 
-    def _recent(self, now: float) -> tuple[PartitionCounters, float]:
-        """What was copied in the last seconds, and the number of these seconds."""
-        self._forget_old(now)
-        span = max(1.0, now - self._window[0][0]) if self._window else WINDOW_S
-        return PartitionCounters.total(counted for _, counted, _ in self._window), span
-
-    def _forget_old(self, now: float) -> None:
-        while self._window and now - self._window[0][0] > WINDOW_S:
-            _, _, of_topics = self._window.popleft()
-            for topic, copied in of_topics.items():
-                left = self._recent_of_topics[topic]
-                left.records -= copied.records
-                left.bytes -= copied.bytes
-                if not left.records:
-                    del self._recent_of_topics[topic]
-
     def _lag(self, now: float) -> tuple[int, float, int]:
         """The lag (-1 unknown), its age in seconds, and the number of partitions with unknown lag."""
         lag, age_s, known = 0, 0.0, 0
@@ -426,29 +390,7 @@ class FlowStatus:
         return (lag, age_s, unknown) if known else (-1, age_s, unknown)
 
     def _eta(self, now: float, lag: int, rate: float) -> float | None:
-        """Seconds until the lag is gone, by the present `rate` if that is soon, else by the decrease of the lag.
-
-        0 if the lag is 0. None if the lag is unknown, if its trend is upward or level, or if a stuck partition has a
-        lag.
-        """
-        if lag <= 0:
-            return 0.0 if lag == 0 else None
-        if any(key in self._parts and self._parts[key][0].lag for key in self._stuck):
+        """Seconds until the lag is gone, as `LagTrend.eta_s`; None also if a stuck partition has a lag."""
+        if lag > 0 and any(key in self._parts and self._parts[key][0].lag for key in self._stuck):
             return None
-        if lag <= rate * ON_ITS_WAY_S:
-            return lag / rate
-        slope = _slope([(at, old) for at, old in self._lags if old >= 0 and now - at <= TREND_S])
-        return lag / -slope if slope < 0 else None
-
-
-def _with_rates(topic: TopicProgress, copied: PartitionCounters, seconds: float) -> TopicProgress:
-    return replace(topic, record_rate=round(copied.records / seconds, 3), byte_rate=round(copied.bytes / seconds, 3))
-
-
-def _slope(points: Sequence[tuple[float, int]]) -> float:
-    """The growth per second, by least squares; 0 of fewer than two moments."""
-    if not points:
-        return 0.0
-    middle = sum(at for at, _ in points) / len(points)
-    spread = sum((at - middle) ** 2 for at, _ in points)
-    return sum((at - middle) * value for at, value in points) / spread if spread else 0.0
+        return self._trend.eta_s(now, lag, rate)

@@ -1,16 +1,20 @@
-"""Adds up the partitions of a flow by topic, with the time at which the oldest waiting record of a topic was written.
+"""Adds up the partitions of a flow by topic: lags, the oldest waiting record, and the records of the last seconds.
 
 Only topics with new reports are added up again.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from twinlog.lease.progress import PartitionCounters, PartitionProgress
 from twinlog.model.types import SourceOffset, TopicPartition
 from twinlog.worker.status.report import TopicProgress
+
+WINDOW_S = 5.0
+"""The period from which rates are computed."""
 
 
 @dataclass(slots=True)
@@ -96,6 +100,53 @@ class OldestRecords:
             return first.written_ms
         mark = self._marks.get(key)
         return None if mark is None or mark.clear_ms < 0 else mark.clear_ms
+
+
+class RecentCounts:
+    """The records and bytes of the reports of the last seconds: together, and of each topic with records.
+
+    For a single thread at a time.
+    """
+
+    def __init__(self) -> None:
+        self._reports: deque[tuple[float, PartitionCounters, Mapping[str, PartitionCounters]]] = deque()
+        self._of_topics: defaultdict[str, PartitionCounters] = defaultdict(PartitionCounters)
+
+    def add(self, now: float, counted: PartitionCounters, of_topics: Mapping[str, PartitionCounters]) -> None:
+        """Add the counts of a report: all together, and of each topic with records."""
+        self._reports.append((now, counted, of_topics))
+        for topic, copied in of_topics.items():
+            self._of_topics[topic].records += copied.records
+            self._of_topics[topic].bytes += copied.bytes
+        self._forget_old(now)
+
+    def total(self, now: float) -> tuple[PartitionCounters, float]:
+        """The counts of all topics together, and the number of seconds in which they were copied."""
+        self._forget_old(now)
+        span = max(1.0, now - self._reports[0][0]) if self._reports else WINDOW_S
+        return PartitionCounters.total(counted for _, counted, _ in self._reports), span
+
+    def with_rates(self, topics: Iterable[TopicProgress], now: float) -> list[TopicProgress]:
+        """The topics, with their rates over the seconds of `total`."""
+        _, span = self.total(now)
+        return [
+            topic if (copied := self._of_topics.get(topic.topic)) is None else _with_rates(topic, copied, span)
+            for topic in topics
+        ]
+
+    def _forget_old(self, now: float) -> None:
+        while self._reports and now - self._reports[0][0] > WINDOW_S:
+            _, _, of_topics = self._reports.popleft()
+            for topic, copied in of_topics.items():
+                left = self._of_topics[topic]
+                left.records -= copied.records
+                left.bytes -= copied.bytes
+                if not left.records:
+                    del self._of_topics[topic]
+
+
+def _with_rates(topic: TopicProgress, copied: PartitionCounters, seconds: float) -> TopicProgress:
+    return replace(topic, record_rate=round(copied.records / seconds, 3), byte_rate=round(copied.bytes / seconds, 3))
 
 
 class TopicSums:

@@ -15,7 +15,8 @@ from harness.virtual.clock import VirtualClock
 from twinlog.lease.progress import PartitionCounters, PartitionProgress, Report
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.worker.status.backlog import Backlog
-from twinlog.worker.status.flow_status import OLD_S, WINDOW_S, FlowStatus
+from twinlog.worker.status.flow_status import OLD_S, FlowStatus
+from twinlog.worker.status.topic_sums import WINDOW_S
 
 ORDERS, OLD = TopicPartition(TopicName("orders"), 0), TopicPartition(TopicName("old"), 0)
 BEATS = TopicPartition(TopicName("heartbeats"), 0)
