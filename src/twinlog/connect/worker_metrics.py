@@ -15,8 +15,9 @@ from twinlog.spark.engine import JvmSampler
 from twinlog.worker.connectors.model import ConnectorState
 from twinlog.worker.metrics.connector_beans import ConnectorFacts, WorkerFacts, connector_beans, worker_beans
 from twinlog.worker.metrics.exposition import BeanTable, Measurements
+from twinlog.worker.metrics.process import jvm_families, process_families
 from twinlog.worker.run_metrics import copying_beans, group_beans, running_facts
-from twinlog.worker.status.families import FlowMetricFacts, flow_families, jvm_families, process_families
+from twinlog.worker.status.families import FlowMetricFacts, flow_families
 
 
 class WorkerMetrics:

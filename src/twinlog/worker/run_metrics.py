@@ -31,8 +31,9 @@ from twinlog.worker.metrics.connector_beans import (
 )
 from twinlog.worker.metrics.exposition import BeanTable, Measurements
 from twinlog.worker.metrics.meters import FlowMeters
+from twinlog.worker.metrics.process import jvm_families, process_families
 from twinlog.worker.runner import Runner
-from twinlog.worker.status.families import FlowMetricFacts, flow_families, jvm_families, process_families
+from twinlog.worker.status.families import FlowMetricFacts, flow_families
 
 CLIENT_ID = "twinlog"
 _STATES = {"starting": "unassigned", "failed": "failed"}

@@ -1,31 +1,21 @@
-"""Metrics of flows that go beyond those of MirrorMaker 2, of the process, and of Spark's JVM.
-
-Most metrics of flows are figures of `twinlog status`; those of the JVM have the names of Prometheus' Java client.
+"""Metrics of flows that go beyond those of MirrorMaker 2. Most of them are figures of `twinlog status`.
 
 The readiness for a failover sums up the judgement of `twinlog groups` for the flow as a whole.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import accumulate
 from math import inf, isnan, nan
 from operator import attrgetter
 
-from prometheus_client import ProcessCollector
-from prometheus_client.metrics_core import (
-    CounterMetricFamily,
-    GaugeMetricFamily,
-    HistogramMetricFamily,
-    Metric,
-    SummaryMetricFamily,
-)
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
 from twinlog.lease.progress import AGE_BOUNDS_MS, DIFFERENCE_KINDS
 from twinlog.model.held import HELD_REASONS
 from twinlog.model.types import TopicPartition
-from twinlog.spark.jvm.figures import JvmFigures
 from twinlog.worker.metrics.meters import FlowMeters
 from twinlog.worker.status.report import DriverReport
 
@@ -43,7 +33,6 @@ _BOUNDS = (*(f"{bound / 1000:g}" for bound in AGE_BOUNDS_MS), "+Inf")
 _LAG_UNSEEN = frozenset({"missing right", "difference"})
 """The reasons for held partitions whose lag may be 0 although the target is unable to take over: brokers hide the
 topic, or a copy differs from its source."""
-_PROCESS = ProcessCollector(registry=None)
 
 
 def seconds_to_safe_failover(report: DriverReport) -> float:
@@ -143,11 +132,10 @@ def _states(flows: list[FlowMetricFacts]) -> Metric:
 
 
 def _lag(here: list[tuple[FlowMetricFacts, DriverReport]]) -> Iterator[Metric]:
-    yield _gauge(
-        "twinlog_partitions",
-        "Partitions that copiers of the flow hold.",
-        ((one.flow, report.partitions) for one, report in here),
-    )
+    def gauge(name: str, about: str, value: Callable[[DriverReport], float]) -> Metric:
+        return _gauge(name, about, ((one.flow, value(report)) for one, report in here))
+
+    yield gauge("twinlog_partitions", "Partitions that copiers of the flow hold.", lambda report: report.partitions)
     yield _gauge(
         "twinlog_stuck_partitions",
         "Partitions whose copying is blocked; the log has the reasons.",
@@ -163,60 +151,52 @@ def _lag(here: list[tuple[FlowMetricFacts, DriverReport]]) -> Iterator[Metric]:
         for reason in HELD_REASONS:
             held.add_metric([one.flow, reason], by_reason.get(reason, 0))
     yield held
-    yield _gauge(
+    yield gauge(
         "twinlog_missing_topics",
         "Topics whose remote topic the target still has to create or grow; every lag leaves out their records.",
-        ((one.flow, report.missing) for one, report in here),
+        lambda report: report.missing,
     )
-    yield _gauge(
+    yield gauge(
         "twinlog_paused_partitions",
         "Partitions that somebody paused: `twinlog topics pause`.",
-        ((one.flow, report.paused) for one, report in here),
+        lambda report: report.paused,
     )
-    yield _gauge(
+    yield gauge(
         "twinlog_paused_lag_records",
         "Source offsets that wait in paused partitions, in addition to every other lag; NaN while unknown.",
-        ((one.flow, nan if report.paused_lag is None else report.paused_lag) for one, report in here),
+        lambda report: nan if report.paused_lag is None else report.paused_lag,
     )
-    yield _gauge(
-        "twinlog_copiers",
-        "Copiers of the flow that were heard lately.",
-        ((one.flow, report.copiers) for one, report in here),
-    )
-    yield _gauge(
+    yield gauge("twinlog_copiers", "Copiers of the flow that were heard lately.", lambda report: report.copiers)
+    yield gauge(
         "twinlog_bridged",
         "1 while the bridge copies, because Spark has no task for the flow.",
-        ((one.flow, float(report.bridged)) for one, report in here),
+        lambda report: float(report.bridged),
     )
-    yield _gauge(
+    yield gauge(
         "twinlog_lag_records",
         "Source offsets still to copy, of partitions where that is known.",
-        ((one.flow, _known(report.lag)) for one, report in here),
+        lambda report: _known(report.lag),
     )
-    yield _gauge(
+    yield gauge(
         "twinlog_lag_bytes",
         "The lag by the mean size of copied records.",
-        ((one.flow, nan if report.lag_bytes is None else report.lag_bytes) for one, report in here),
+        lambda report: nan if report.lag_bytes is None else report.lag_bytes,
     )
-    yield _gauge(
+    yield gauge(
         "twinlog_lag_seconds",
         "Seconds that the oldest record to copy has waited; 0 if all records are copied.",
-        ((one.flow, _waits_s(report.lag, report.unknown, report.oldest_ms, report.at_ms)) for one, report in here),
+        lambda report: _waits_s(report.lag, report.unknown, report.oldest_ms, report.at_ms),
     )
-    yield _gauge(
+    yield gauge(
         "twinlog_lag_age_seconds",
         "How old the known lag is at most; NaN while the lag is unknown.",
-        ((one.flow, nan if report.lag < 0 else report.lag_age_s) for one, report in here),
+        lambda report: nan if report.lag < 0 else report.lag_age_s,
     )
-    yield _gauge(
-        "twinlog_lag_unknown_partitions",
-        "Partitions whose lag is unknown.",
-        ((one.flow, report.unknown) for one, report in here),
-    )
-    yield _gauge(
+    yield gauge("twinlog_lag_unknown_partitions", "Partitions whose lag is unknown.", lambda report: report.unknown)
+    yield gauge(
         "twinlog_eta_seconds",
         "Seconds until the lag is gone at its present speed; NaN while it grows.",
-        ((one.flow, nan if report.eta_s is None else report.eta_s) for one, report in here),
+        lambda report: nan if report.eta_s is None else report.eta_s,
     )
     yield _gauge(
         "twinlog_report_age_seconds",
@@ -417,28 +397,3 @@ def _since_s(then_ms: int | None, now_ms: int) -> float:
 def _waits_s(lag: int, unknown: int, oldest_ms: int | None, now_ms: int) -> float:
     """The seconds since the oldest known record; NaN if only `unknown` partitions may have records."""
     return 0.0 if lag == 0 and not unknown else _since_s(oldest_ms, now_ms)
-
-
-def process_families() -> Iterator[Metric]:
-    """CPU, memory and files of this process."""
-    yield from _PROCESS.collect()
-
-
-def jvm_families(jvm: JvmFigures | None, restarts: int) -> Iterator[Metric]:
-    """Spark's JVM, and the number of its restarts after a loss. `jvm` is None while Spark is stopped."""
-    yield CounterMetricFamily(
-        "twinlog_spark_restarts", "How often Spark was started again after its JVM was lost.", value=restarts
-    )
-    if jvm is None:
-        return
-    memory = GaugeMetricFamily("jvm_memory_used_bytes", "Memory that Spark's JVM uses.", labels=["area"])
-    memory.add_metric(["heap"], jvm.heap_bytes)
-    memory.add_metric(["nonheap"], jvm.other_bytes)
-    yield memory
-    yield GaugeMetricFamily("jvm_threads_current", "Threads of Spark's JVM.", value=jvm.threads)
-    collections = SummaryMetricFamily(
-        "jvm_gc_collection_seconds", "Time that Spark's JVM spent in a garbage collector.", labels=["gc"]
-    )
-    for name, count, seconds in jvm.collections:
-        collections.add_metric([name], count, seconds)
-    yield collections

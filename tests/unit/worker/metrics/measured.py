@@ -26,7 +26,8 @@ from twinlog.worker.metrics.connector_beans import (
 )
 from twinlog.worker.metrics.exposition import BeanTable, Measurements, Pages
 from twinlog.worker.metrics.meters import FlowMeters
-from twinlog.worker.status.families import FlowMetricFacts, flow_families, jvm_families, process_families
+from twinlog.worker.metrics.process import jvm_families, process_families
+from twinlog.worker.status.families import FlowMetricFacts, flow_families
 from twinlog.worker.status.report import DriverReport, GroupsProgress, TopicProgress
 
 ORDERS = TopicPartition(TopicName("orders"), 0)

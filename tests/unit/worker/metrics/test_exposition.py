@@ -15,7 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families as prometheu
 from tests.unit.worker.metrics.measured import JVM, NAME, ORDERS, REMOTE, Scene, report
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.worker.metrics.exposition import BeanTable, Measurements, Pages, bean, bean_text, quoted
-from twinlog.worker.status.families import jvm_families
+from twinlog.worker.metrics.process import jvm_families
 
 OPENMETRICS = "application/openmetrics-text;version=1.0.0;q=0.9,text/plain;q=0.1"
 MIRROR = "kafka.connect.mirror:type=MirrorSourceConnector"
