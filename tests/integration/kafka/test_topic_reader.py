@@ -6,8 +6,7 @@ import re
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer
@@ -26,8 +25,7 @@ from twinlog.kafka.protocol.fetch import FetchPosition
 from twinlog.kafka.record.builder import own_batch, record_body
 from twinlog.kafka.record.last_records import LastRecords
 from twinlog.kafka.record.records import Record
-from twinlog.mirror.groups.checkpoint_writer import CheckpointWriter
-from twinlog.mirror.groups.group_offsets import GroupOffsetTranslator
+from twinlog.mirror.groups.stored_checkpoints import StoredCheckpoints
 from twinlog.mirror.offsets.position_store import PositionStore
 from twinlog.mirror.offsets.positions import Position, encode_position
 from twinlog.mirror.records import Checkpoint
@@ -122,14 +120,13 @@ def test_checkpoints_of_hours_are_read_in_one_go(
     ]
     append(here, topic, ages[0], 99)
     append(here, topic, ages[1], 1)
-    writer = CheckpointWriter(
-        settings, here, here, cast(GroupOffsetTranslator, SimpleNamespace(accepts=lambda _: True))
-    )
+    stored = StoredCheckpoints(settings, here)
 
-    writer._read_last()
+    stored.prepare(look=True)
 
-    assert set(writer._last) == set(groups)
-    for found in writer._last.values():
+    assert set(stored._last) == set(groups)
+    for group in groups:
+        found = stored.last(group)
         assert {part.partition: one.downstream for part, one in found.items()} == {n: 1 + n for n in range(20)}
     assert len(many_answers) >= 20
 

@@ -1,7 +1,5 @@
 """Writes checkpoints: the offsets of each group of the source in the remote topics, periodically.
 
-A checkpoint is due by the rule of Kafka class MirrorCheckpointTask (`checkpointIsMoreRecent`).
-
 A group at the end of a topic has nearly always committed an offset that the flow is still about to copy. So a missing
 translation counts as trouble only if the same offset stays untranslated for some time.
 """
@@ -11,26 +9,22 @@ from __future__ import annotations
 import logging
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache
 from math import inf
 
 from twinlog.clock import LONG_AGO
-from twinlog.errors import RefusedError
 from twinlog.kafka.admin.cluster import ClusterAdmin
-from twinlog.kafka.consumer.topic_reader import TopicReader
 from twinlog.kafka.protocol import error_codes
-from twinlog.kafka.record.last_records import KeptRecord, LastRecords
-from twinlog.kafka.record.records import Record
 from twinlog.kafka.retry import GrowingRest
 from twinlog.mirror.groups.followed_groups import FollowedGroups, accepted_offsets
 from twinlog.mirror.groups.group_offsets import GroupOffsetTranslator
-from twinlog.mirror.records import Checkpoint, decode_checkpoint
-from twinlog.mirror.topics.internal_topics import CompactedTopic, checkpoints
+from twinlog.mirror.groups.stored_checkpoints import StoredCheckpoints, is_due
+from twinlog.mirror.records import Checkpoint
 from twinlog.mirror.unlisted_topics import HiddenOffsets
 from twinlog.model.groups import CommittedOffset, GroupOffsets
 from twinlog.model.topics import listed
-from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicName, TopicPartition
+from twinlog.model.types import GroupId, SourceOffset, TopicName, TopicPartition
 from twinlog.settings.flow import FlowSettings
 
 log = logging.getLogger(__name__)
@@ -89,26 +83,8 @@ class AwaitedTranslations:
         return {group: partitions for group, partitions in found.items() if partitions}
 
 
-def is_due(new: Checkpoint, last: Checkpoint | None, *, exact: bool) -> bool:
-    """Return whether `new` is written after `last`, the last checkpoint of the same group and remote partition.
-
-    As in MirrorMaker 2, checkpoints move forward on the target, and back only with the group. In two more cases the
-    checkpoint is written: only the group's metadata changed, or an `exact` translation lies before the last checkpoint.
-    In the second case the remote topic was recreated, and a group that used the old checkpoint would skip records. The
-    start of a recreated topic counts as exact here.
-    """
-    if last is None or new.upstream < last.upstream or new.downstream > last.downstream:
-        return True
-    if new.downstream < last.downstream:
-        return exact
-    return new.upstream == last.upstream and new.metadata != last.metadata
-
-
 LOOK_AGAIN_S = 30.0
 """The seconds between two translations of all offsets: a remote topic may be recreated, or the checkpoints deleted."""
-
-FORGET_S = 3600.0
-"""The seconds after which the checkpoints of an absent group are forgotten here; they stay in the topic."""
 
 LOST_S = 60.0
 """The seconds for which a translation may be missing before the log says so."""
@@ -153,15 +129,10 @@ class CheckpointWriter:
         self._moved = moved
         self._put_off = False
         """Whether a change of `positions` waits for a translation that may be exact in a moment."""
-        topic = checkpoints(settings)
-        self._topic = topic.name
-        self._compacted = CompactedTopic(settings.name, target, topic, "checkpoints")
+        self.stored = StoredCheckpoints(settings, target)
+        """The checkpoints in their topic."""
         self._groups = FollowedGroups(settings, source, translator.accepts, self._find_hidden)
         self._lock = threading.Lock()
-        self._last: dict[GroupId, dict[TopicPartition, Checkpoint]] = defaultdict(dict)
-        """The last checkpoint of each group and remote partition in the topic."""
-        self._earlier: dict[GroupId, dict[TopicPartition, TargetOffset]] = {}
-        """The target offsets of the checkpoints that were in the topic at the start."""
         self._standing: dict[GroupId, GroupOffsets] = {}
         """The target position of each group.
 
@@ -175,12 +146,6 @@ class CheckpointWriter:
         self._untranslated: dict[tuple[GroupId, TopicName], float] = {}
         self._wrong: dict[GroupId, tuple[float, int]] = {}
         """The groups with unreadable offsets: the first moment of the failure, and the error code."""
-        self._gone: dict[GroupId, float] = {}
-        """The moment at which the flow stopped following a group with checkpoints."""
-        self._reader = TopicReader(target, self._topic, optional=True)
-        self._found: LastRecords = {}
-        """The checkpoints that were read before the first turn, until the reading is complete."""
-        self._read = False
         self._look_at = LONG_AGO
         self._followed: tuple[GroupId, ...] | None = None
 
@@ -215,10 +180,6 @@ class CheckpointWriter:
         }
         return {group: offsets for group, offsets in found.items() if offsets}
 
-    def last_checkpoints(self, group: GroupId) -> Collection[Checkpoint]:
-        """Return the last checkpoints of a group in the topic; any thread may call this method."""
-        return self._last.get(group, {}).copy().values()
-
     @property
     def active_on_source(self) -> frozenset[GroupId]:
         """The groups that had members on the source at the last look for new groups."""
@@ -233,13 +194,6 @@ class CheckpointWriter:
         with self._lock:
             return dict(self._standing)
 
-    def earlier_checkpoints(self, group: GroupId) -> Mapping[TopicPartition, TargetOffset]:
-        """Return the target offsets of a group's checkpoints in the topic before this process wrote any.
-
-        Any thread may call this method.
-        """
-        return self._earlier.get(group, {})
-
     def write_checkpoints(self) -> str | None:
         """Write the checkpoints that are due; returns the failures of single groups.
 
@@ -251,16 +205,7 @@ class CheckpointWriter:
     def _look_at_all(self, waiting: Collection[GroupId] | None) -> str | None:
         """As `write_checkpoints`; `waiting` is as in `_follow`."""
         look = self._target.clock.monotonic() >= self._look_at
-        created = self._compacted.ensure(look=look)
-        if not self._read:
-            self._read_last()
-        elif created:
-            log.warning(
-                "TW-GROUP-04: %s: topic %s was gone; its checkpoints are written again",
-                self._settings.name,
-                self._topic,
-            )
-            self._last.clear()
+        created = self.stored.prepare(look=look)
         offsets, wrong = self._groups.read()
         self._note_wrong(wrong, wrong)
         self._follow(offsets, look or created, waiting)
@@ -359,49 +304,18 @@ class CheckpointWriter:
         again_s, every_s = self.again_s(), self._settings.emit_checkpoints_interval_s
         return min(inf if again_s is None else again_s, inf if every_s is None else every_s) <= AGAIN_S
 
-    def _read_last(self) -> None:
-        """Read the checkpoints of the topic, so that each checkpoint moves back only for a reason."""
-        try:
-            self._reader.read_last(self._found)
-        except RefusedError as error:
-            log.warning(
-                "TW-GROUP-05: %s: earlier checkpoints are unreadable, and every group gets new checkpoints, which may "
-                "be older: %s; grant READ on topic %s",
-                self._settings.name,
-                error,
-                self._topic,
-            )
-        self._read = True
-        self._take(map(KeptRecord.decode, self._found.values()))
-        self._found.clear()
-        self._earlier = {
-            group: {remote: one.downstream for remote, one in checkpoints.items()}
-            for group, checkpoints in self._last.items()
-        }
-
-    def _take(self, records: Iterable[Record]) -> None:
-        """Read the last record of each key in the topic."""
-        for record in records:
-            checkpoint = decode_checkpoint(record.key, record.value)
-            if checkpoint is not None:
-                self._last[checkpoint.group][checkpoint.remote] = checkpoint
-
     def _find_hidden(self) -> HiddenOffsets | None:
         self._translator.refresh(())
         return self._translator.find_hidden()
 
     def _forget(self, followed: Mapping[GroupId, GroupOffsets]) -> None:
         """Keep little of absent groups, and only for a limited time: new groups appear as long as the flow runs."""
-        now = self._target.clock.monotonic()
         self._untranslated = {key: since for key, since in self._untranslated.items() if key[0] in followed}
-        self._gone = {group: self._gone.get(group, now) for group in self._last if group not in followed}
-        for group in [group for group, since in self._gone.items() if now - since > FORGET_S]:
-            del self._last[group], self._gone[group]
-            self._earlier.pop(group, None)
+        self.stored.retain_groups(followed)
 
     def _translate(self, group: GroupId, offsets: GroupOffsets) -> tuple[list[Checkpoint], GroupOffsets]:
         """Return the checkpoints of a group that are due, and the group's target positions."""
-        before = self._last.get(group, {})
+        before = self.stored.last(group)
         due: list[Checkpoint] = []
         standing: GroupOffsets = {}
         inexact: dict[TopicPartition, SourceOffset] = {}
@@ -452,9 +366,7 @@ class CheckpointWriter:
         if not due:
             return
         begun = self._target.clock.monotonic()
-        self._compacted.append((checkpoint.key, checkpoint.value) for checkpoint in due)
-        for checkpoint in due:
-            self._last[checkpoint.group][checkpoint.remote] = checkpoint
+        self.stored.append(due)
         latency_ms = (self._target.clock.monotonic() - begun) * 1000
         self._wrote([(one.group, one.remote) for one in due], latency_ms)
 

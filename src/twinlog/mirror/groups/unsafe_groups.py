@@ -277,7 +277,7 @@ class UnsafeGroups:
         committed: dict[GroupId, GroupOffsets] = defaultdict(dict)
         for doubt in places:
             committed[doubt.group][doubt.where] = CommittedOffset(doubt.offset)
-        checkpoints = [one for group in committed for one in self._writer.last_checkpoints(group)]
+        checkpoints = [one for group in committed for one in self._writer.stored.last(group).values()]
         by_partition = {(doubt.group, doubt.where): place for doubt, place in places.items()}
         proven = self._prover.prove(by_partition, committed, {}, checkpoints)
         return {doubt: proven.get((doubt.group, doubt.where), place) for doubt, place in places.items()}

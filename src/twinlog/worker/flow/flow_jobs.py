@@ -226,7 +226,7 @@ def begin_following_groups(
         ),
         moved,
     )
-    syncing = GroupSync(settings, target, writer.positions, writer.earlier_checkpoints)
+    syncing = GroupSync(settings, target, writer.positions, writer.stored.earlier)
     checkpoints = jobs.begin(
         "write checkpoints",
         writer.write_checkpoints,

@@ -19,9 +19,10 @@ from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.record.builder import record_body
 from twinlog.kafka.record.last_records import KeptRecord, LastRecords
 from twinlog.mirror.groups import followed_groups, group_sync
-from twinlog.mirror.groups.checkpoint_writer import CheckpointWriter, is_due
+from twinlog.mirror.groups.checkpoint_writer import CheckpointWriter
 from twinlog.mirror.groups.group_offsets import GroupOffsetTranslator, TranslatedGroupOffset
 from twinlog.mirror.groups.group_sync import GroupSync
+from twinlog.mirror.groups.stored_checkpoints import is_due
 from twinlog.mirror.records import Checkpoint, decode_checkpoint
 from twinlog.model.groups import CommittedOffset, GroupListing, GroupOffsets
 from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicName, TopicPartition
@@ -129,10 +130,10 @@ class Scene:
         self.writer = CheckpointWriter(
             settings, admin, admin, translator, moved=lambda: self.moved.append(self.clock.now)
         )
-        self.writer._compacted = SimpleNamespace(  # type: ignore[assignment]
+        self.writer.stored._compacted = SimpleNamespace(  # type: ignore[assignment]
             ensure=lambda look: False, append=self._append
         )
-        self.writer._reader = SimpleNamespace(read_last=lambda found: None)  # type: ignore[assignment]
+        self.writer.stored._reader = SimpleNamespace(read_last=lambda found: None)  # type: ignore[assignment]
         self.writer._groups._admin = self.groups  # type: ignore[assignment]
         self._next_turn, self._again_at = 0.0, inf
 
@@ -497,12 +498,12 @@ def test_checkpoints_of_the_process_before_are_kept_for_the_first_look(scene: Sc
     def read_last(records: LastRecords) -> None:
         records[found.key] = KeptRecord(0, 0, record_body(found.key, found.value))
 
-    scene.writer._reader = SimpleNamespace(read_last=read_last)  # type: ignore[assignment]
+    scene.writer.stored._reader = SimpleNamespace(read_last=read_last)  # type: ignore[assignment]
     scene.groups.committed[SHOP] = 7
     scene.go_on(1)
     assert scene.checkpoints == [(0.0, SHOP, 7)]
-    assert scene.writer.earlier_checkpoints(SHOP) == {THERE: 4}
-    assert scene.writer.earlier_checkpoints(BANK) == {}
+    assert scene.writer.stored.earlier(SHOP) == {THERE: 4}
+    assert scene.writer.stored.earlier(BANK) == {}
 
 
 def test_an_offset_of_an_earlier_topic_of_the_same_name_is_not_committed(target: Target) -> None:

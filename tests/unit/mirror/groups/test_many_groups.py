@@ -15,8 +15,7 @@ from harness.virtual.loop import VirtualLoop, virtual_loop
 from harness.virtual.requests import METADATA
 from tests.unit.worker.topics.test_topic_conflicts import flow
 from twinlog.kafka.admin.cluster import ClusterAdmin
-from twinlog.mirror.groups import checkpoint_writer as writer
-from twinlog.mirror.groups import group_sync
+from twinlog.mirror.groups import group_sync, stored_checkpoints
 from twinlog.mirror.groups.checkpoint_writer import CheckpointWriter
 from twinlog.mirror.groups.group_offsets import GroupOffsetTranslator
 from twinlog.mirror.groups.group_sync import GroupSync
@@ -85,7 +84,7 @@ def test_offsets_of_groups_that_are_gone_are_forgotten(monkeypatch: pytest.Monke
 
 
 def test_checkpoints_of_groups_that_are_gone_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writer, "FORGET_S", -1.0)
+    monkeypatch.setattr(stored_checkpoints, "FORGET_S", -1.0)
     admin = ClusterAdmin("west", NOBODY)
     try:
         writing = CheckpointWriter(
@@ -93,11 +92,11 @@ def test_checkpoints_of_groups_that_are_gone_are_forgotten(monkeypatch: pytest.M
         )
         for number in range(300):
             group = GroupId(f"g-{number}")
-            writing._last[group][THERE] = Checkpoint(group, *THERE, 5, 5)
+            writing.stored._last[group][THERE] = Checkpoint(group, *THERE, 5, 5)
             writing._untranslated[group, TopicName("t")] = 0.0
             writing._forget({group: {THERE: CommittedOffset(5)}})
-        assert remembered(writing) <= 3
-        assert list(writing._last) == ["g-299"]
+        assert remembered(writing) + remembered(writing.stored) <= 3
+        assert list(writing.stored._last) == ["g-299"]
     finally:
         admin.close()
 

@@ -90,7 +90,7 @@ def test_only_what_is_known_now_is_committed(
     standing: dict[TopicPartition, int],
 ) -> None:
     if last is not None:
-        writer._take([stored(*last)])
+        writer.stored._take([stored(*last)])
     translator.translated = None if translated is None else TranslatedGroupOffset(THERE, *translated)
     checkpoints, positions = writer._translate(GROUP, {HERE: CommittedOffset(9)})
     assert [checkpoint.downstream for checkpoint in checkpoints] == due
@@ -100,18 +100,18 @@ def test_only_what_is_known_now_is_committed(
 def test_a_checkpoint_goes_back_with_a_remote_topic_that_was_recreated(
     writer: CheckpointWriter, translator: ScriptedTranslator
 ) -> None:
-    writer._take([stored(9, 8)])
+    writer.stored._take([stored(9, 8)])
     translator.translated = TranslatedGroupOffset(THERE, TargetOffset(0), False, recreated=True)
     (checkpoint,), positions = writer._translate(GROUP, {HERE: CommittedOffset(9)})
     assert (checkpoint.upstream, checkpoint.downstream) == (9, 0)
     assert positions == {THERE: CommittedOffset(0)}
-    writer._take([stored(9, 0)])
+    writer.stored._take([stored(9, 0)])
     assert writer._translate(GROUP, {HERE: CommittedOffset(9)}) == ([], {THERE: CommittedOffset(0)})
 
 
 def test_a_deleted_checkpoint_is_written_again(writer: CheckpointWriter, translator: ScriptedTranslator) -> None:
     translator.translated = TranslatedGroupOffset(THERE, 7, True)
-    writer._take([Record(1, 0, stored(9, 7).key, None, ()), Record(2, 0, b"?", b"?", ())])
+    writer.stored._take([Record(1, 0, stored(9, 7).key, None, ()), Record(2, 0, b"?", b"?", ())])
     checkpoints, _ = writer._translate(GROUP, {HERE: CommittedOffset(9)})
     assert [checkpoint.downstream for checkpoint in checkpoints] == [7]
 
@@ -176,7 +176,7 @@ def test_an_untranslated_offset_counts_as_long_as_it_lasts(
     assert GROUP not in writer._awaited, "it is rarely looked for again"
     writer._follow(offsets)
     assert writer.inexact == {GROUP: {HERE: 9}}
-    writer._take([stored(9, 7)])
+    writer.stored._take([stored(9, 7)])
     translator.translated = TranslatedGroupOffset(THERE, TargetOffset(7), True)
     writer._follow(offsets, every=True)
     assert writer.inexact == {}
@@ -190,7 +190,7 @@ def test_an_untranslated_offset_counts_as_long_as_it_lasts(
 
 def test_an_offset_with_a_checkpoint_stays_known_after_the_source_has_deleted_it(writer: CheckpointWriter) -> None:
     """The map of a partition begins at the first offset of the source."""
-    writer._take([stored(9, 7)])
+    writer.stored._take([stored(9, 7)])
     writer._follow({GROUP: {HERE: CommittedOffset(9)}})
     assert GROUP not in writer._awaited
     assert not writer._untranslated, "the log says nothing of a missing checkpoint"

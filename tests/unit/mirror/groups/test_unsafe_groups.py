@@ -58,7 +58,7 @@ class Scene:
             followed=(SHOP,),
             positions=lambda: {SHOP: {THERE: CommittedOffset(165)}},
             left_to_switchover=dict,
-            last_checkpoints=lambda group: (),
+            stored=SimpleNamespace(last=lambda group: {}),
         )
         self.syncing = SimpleNamespace(active=frozenset(), ahead={})
         translator = SimpleNamespace(
