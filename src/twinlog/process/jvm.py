@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import logging
 import os
 import re
 import shutil
@@ -91,6 +92,19 @@ def forget_unused(kept: Path) -> None:
 def record_options(path: Path) -> str:
     """JVM options that write an archive to `path` when the JVM ends."""
     return f"-XX:ArchiveClassesAtExit={path} {_QUIET}"
+
+
+def silence_py4j() -> None:
+    """Keep py4j's own lines out of the log: a call that a lost JVM leaves unanswered raises, and its caller reports it.
+
+    py4j logs such a call with a stack trace, to the root logger, too.
+    """
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)
+    logging.getLogger().addFilter(_not_by_py4j)
+
+
+def _not_by_py4j(record: logging.LogRecord) -> bool:
+    return Path(record.pathname).parent.name != "py4j"
 
 
 def _java() -> Path | None:

@@ -28,7 +28,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from twinlog.errors import EngineError, EngineLostError, TwinlogError
-from twinlog.process.jvm import NEEDED_JAVA, asks_for_java
+from twinlog.process.jvm import NEEDED_JAVA, asks_for_java, silence_py4j
 from twinlog.process.log_once import AGAIN_S, LogOnce
 from twinlog.spark.jvm import internals
 from twinlog.spark.refusals import SettingFinder, reason_in, reason_of
@@ -127,10 +127,7 @@ class Jvm:
         The JVM writes its address into `folder`, and has `variables` in addition to the environment of this process.
         The JVM keeps the open files `locks` until its end. Raises EngineError, EngineLostError.
         """
-        # A call that a lost JVM leaves unanswered raises at `asked`, which reports it. py4j logs to the root logger,
-        # too.
-        logging.getLogger("py4j").setLevel(logging.CRITICAL)
-        logging.getLogger().addFilter(_not_by_py4j)
+        silence_py4j()
         address_file = folder / "gateway"
         self._blame = SettingFinder(dict(conf.getAll()), self._given)
         home = internals.spark_home()
@@ -331,7 +328,3 @@ class Jvm:
             if level is not None:
                 log.log(logging.DEBUG if self._ends else level, "TW-SPARK-05: spark: %s", line)
         stream.close()
-
-
-def _not_by_py4j(record: logging.LogRecord) -> bool:
-    return Path(record.pathname).parent.name != "py4j"

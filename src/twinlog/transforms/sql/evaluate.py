@@ -13,7 +13,8 @@ from py4j.protocol import Py4JError, Py4JJavaError
 
 from twinlog.batches.arrow.arrays import schema
 from twinlog.errors import EngineLostError, TransformError
-from twinlog.transforms.sql.jvm import SqlJvm, reason
+from twinlog.transforms.sql.gateway import reason
+from twinlog.transforms.sql.jvm import SqlJvm
 from twinlog.transforms.sql.program import MOST_KEPT_BYTES
 from twinlog.transforms.sql.query import analyse, compiled
 

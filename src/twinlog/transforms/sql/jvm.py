@@ -3,37 +3,28 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import math
 import os
 import shutil
 import signal
-import struct
 import subprocess
 import tempfile
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pyspark
-from py4j.java_gateway import GatewayClient, GatewayParameters, JavaGateway, is_instance_of
-from py4j.protocol import (
-    MEMORY_COMMAND_NAME,
-    Py4JError,
-    Py4JJavaError,
-    Py4JNetworkError,
-    get_return_value,
-    is_error,
-)
+from py4j.java_gateway import JavaGateway, is_instance_of
+from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 
 from twinlog.errors import EngineError, EngineLostError
-from twinlog.process.jvm import LATE, NEEDED_JAVA, asks_for_java, use_arguments
+from twinlog.process.jvm import LATE, NEEDED_JAVA, asks_for_java, silence_py4j, use_arguments
 from twinlog.process.scratch import Scratch, sweep
 from twinlog.transforms.sql.catalyst import Catalyst
+from twinlog.transforms.sql.gateway import open_gateway, reason
 from twinlog.transforms.sql.program import compile_evaluator, new_evaluator
 
 _MARK = "spark-catalyst_*.jar"
@@ -141,9 +132,7 @@ class SqlJvm:
 
     def __init__(self, *, brief: bool = False) -> None:
         self._more_options = ("-XX:TieredStopAtLevel=1",) if brief else LATE
-        # Calls that a lost JVM leaves unanswered raise; py4j logs each with a stack trace, to the root logger, too.
-        logging.getLogger("py4j").setLevel(logging.CRITICAL)
-        logging.getLogger().addFilter(_not_by_py4j)
+        silence_py4j()
         self._folder: Scratch | None = None
         self._log: Any = None
         self.process: subprocess.Popen[bytes] | None = None
@@ -219,9 +208,7 @@ class SqlJvm:
         return EngineError(f"{text}; {NEEDED_JAVA}" if asks_for_java(lines) else text)
 
     def _connect(self, address_file: Path) -> None:
-        found = address_file.read_bytes()
-        (port,), secret = struct.unpack("!i", found[:4]), found[8:].decode()
-        self.gateway = _Gateway(gateway_parameters=GatewayParameters(port=port, auth_token=secret, auto_convert=True))
+        self.gateway = open_gateway(address_file)
         self.java = self.gateway.jvm
         level = self.java.org.apache.logging.log4j.Level.ERROR
         self.java.org.apache.spark.util.Utils.setLogLevel(level)
@@ -382,63 +369,9 @@ def _sweep() -> None:
     sweep([Path(tempfile.gettempdir())])
 
 
-class _Gateway(JavaGateway):  # type: ignore[misc]
-    def _create_gateway_client(self) -> GatewayClient:
-        return _Client(gateway_parameters=self.gateway_parameters)
-
-
-class _Client(GatewayClient):  # type: ignore[misc]
-    """Raises the exceptions of the JVM.
-
-    In a process with a SparkSession, pyspark raises them for every gateway, and asks that session's JVM about an object
-    of this JVM (`pyspark.errors.exceptions.captured`).
-
-    The client releases Java's objects before its next command. Python's garbage collector runs in any thread, with any
-    lock held, and would wait there for a JVM that hangs.
-    """
-
-    def __init__(self, *args: Any, **settings: Any) -> None:
-        self._unused: deque[str] = deque()
-        super().__init__(*args, **settings)
-
-    def garbage_collect_object(self, target_id: str) -> None:
-        self._unused.append(target_id)
-
-    def send_command(self, command: str, retry: bool = True, binary: bool = False) -> Any:
-        if not command.startswith(MEMORY_COMMAND_NAME):
-            with contextlib.suppress(IndexError):
-                while True:
-                    super().garbage_collect_object(self._unused.popleft())
-        answer = super().send_command(command, retry, binary)
-        if not binary and len(answer) > 1 and is_error(answer)[0]:
-            get_return_value(answer, self)
-        return answer
-
-
 def _in_time(look: Callable[[], None]) -> None:
     """Call `look` with a time limit: a hanging JVM may leave this call unanswered, too."""
     looking = threading.Thread(target=look, name="looks at SQL's JVM", daemon=True)
     with contextlib.suppress(RuntimeError):
         looking.start()
         looking.join(LOOK_AT_MOST_S)
-
-
-def _not_by_py4j(record: logging.LogRecord) -> bool:
-    return Path(record.pathname).parent.name != "py4j"
-
-
-def reason(error: Exception) -> str:
-    """Spark's reason for an error, on a single line."""
-    if isinstance(error, Py4JJavaError):
-        try:
-            thrown = error.java_exception
-            # Reflection wraps the exception.
-            while not thrown.getMessage() and thrown.getCause() is not None:
-                thrown = thrown.getCause()
-            words = thrown.getMessage() or thrown.toString()
-        except (Py4JError, OSError):
-            return "it has ended"
-        return str(words).strip().splitlines()[0]
-    # Above Java's trace py4j has its own call; the error is the first line of the trace.
-    words = str(error).partition(" Trace:\n")[2].removeprefix("py4j.Py4JException: ").strip() or str(error).strip()
-    return str(words).splitlines()[0] if words else "it has ended"

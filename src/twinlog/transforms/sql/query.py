@@ -19,7 +19,8 @@ from py4j.protocol import Py4JError, Py4JJavaError
 
 from twinlog.errors import TransformError
 from twinlog.transforms.sql.catalyst import COLUMNS, TABLE, Catalyst, items_of, module
-from twinlog.transforms.sql.jvm import SqlJvm, reason
+from twinlog.transforms.sql.gateway import reason
+from twinlog.transforms.sql.jvm import SqlJvm
 
 _FIXED = ("offset", "timestampType")
 _TAKEN = {

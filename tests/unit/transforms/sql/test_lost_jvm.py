@@ -22,7 +22,8 @@ from twinlog.process.scratch import PREFIX
 from twinlog.transforms.contract import FailedRow, apply
 from twinlog.transforms.sql import jvm as module
 from twinlog.transforms.sql.evaluate import SqlEvaluation
-from twinlog.transforms.sql.jvm import SqlJvm, reason
+from twinlog.transforms.sql.gateway import reason
+from twinlog.transforms.sql.jvm import SqlJvm
 
 HANGS = f"""#!{sys.executable}
 import os, socket, struct, time
