@@ -11,13 +11,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from twinlog.batches.arrow.decode import RowRules, decode
-from twinlog.batches.arrow.encode import encode
-from twinlog.batches.arrow.partitioning import key_partitions
 from twinlog.batches.split import split_append
 from twinlog.batches.vectors import Flags, Longs
 from twinlog.errors import EngineError, RecordTooLargeError, TransformError
 from twinlog.kafka.producer.appends import (
-    ADDED,
     Append,
     CopyRules,
     FailedRecord,
@@ -25,12 +22,12 @@ from twinlog.kafka.producer.appends import (
     PreparedFetch,
     RoutedRows,
 )
-from twinlog.kafka.record.batch import MAX_TIMESTAMP, RECORD_COUNT
 from twinlog.kafka.record.compression import CODECS, NONE
 from twinlog.model.types import SourceOffset, TopicName, TopicPartition
 from twinlog.settings.transform import TransformSettings
 from twinlog.settings.written import key_of
 from twinlog.transforms.contract import FailedRow, Transform, apply, offsets_of
+from twinlog.transforms.row_appends import batches_of, partitions_by_key
 
 PREFIX = "__connect.errors."
 MOST_SHOWN = 200
@@ -44,21 +41,6 @@ QUICK_S, SLOW_S, LONG_S = 0.05, 0.25, 0.5
 The copier waits while a transform works. The first call has a single record. After a quick call the next call has four
 times as many records, after a slow call fewer. The rest of a long fetch is read again.
 """
-
-LEAST_BATCH_BYTES = 16_384
-"""The least limit of a batch, even if `batch.size` is smaller or 0: the records of a fetch are there anyway."""
-
-
-def partitions_by_key(keys: Any, partitions: int, without: int) -> Longs:
-    """The partition of each key of a binary column (Kafka class BuiltInPartitioner.partitionForKey).
-
-    A record with a null key goes to partition `without` modulo the number of partitions.
-    """
-    if not keys.null_count:
-        return key_partitions(keys, partitions)
-    chosen = key_partitions(pc.fill_null(keys, b""), partitions)
-    chosen[np.asarray(pc.is_null(keys).cast("uint8")).astype(np.bool_)] = without % partitions
-    return chosen
 
 
 def dead_letter(failure: FailedRow, settings: TransformSettings, flow: str, source: TopicPartition) -> Any:
@@ -378,39 +360,6 @@ class _TransformPreparation:
         for topic in pc.unique(topics).to_pylist():
             mine = away.filter(pc.equal(topics, pa.scalar(topic, pa.string())))
             self.prepared.routed.append(RoutedRows(TopicName(topic), mine, self.codec))
-
-
-def batches_of(rows: Any, offsets: Longs, rules: CopyRules, codec: int) -> Iterable[Append]:
-    """Rows as appends, in order; a large record may make a batch above the limit of the topic."""
-    most_bytes = min(max(rules.merge_batch_bytes, LEAST_BATCH_BYTES), max(rules.max_batch_bytes, 128))
-    first = 0
-    encoded = encode(rows, most_bytes=most_bytes, codec=codec, level=rules.codec_level, together=offsets, largest=END)
-    for data in encoded:
-        count = int.from_bytes(data[RECORD_COUNT], "big")
-        end = first + count
-        mine = offsets[first:end]
-        added = np.zeros(count, dtype=np.bool_)
-        added[1:] = mine[1:] == mine[:-1]
-        added[0] = first > 0 and offsets[first - 1] == mine[0]
-        last = int(mine[-1])
-        whole = end == len(offsets) or offsets[end] != last
-        max_timestamp = int.from_bytes(data[MAX_TIMESTAMP], "big", signed=True)
-        behind = SourceOffset(last + 1 if whole else last)
-        yield Append(data, count, SourceOffset(int(mine[0])), behind, max_timestamp, _spans(mine, added))
-        first = end
-
-
-def _spans(offsets: Longs, added: Flags) -> tuple[tuple[SourceOffset, int], ...]:
-    next_one = offsets[1:] == offsets[:-1] + 1
-    if not added[0] and next_one.all():
-        return ((SourceOffset(int(offsets[0])), len(offsets)),)
-    begins = np.ones(len(offsets), dtype=np.bool_)
-    in_step = ~added[:-1] & next_one
-    begins[1:] = np.where(added[1:], ~added[:-1], ~in_step)
-    starts = np.flatnonzero(begins)
-    counts = np.diff(np.append(starts, len(offsets)))
-    firsts = np.where(added[starts], ADDED, offsets[starts])
-    return tuple(zip(map(SourceOffset, firsts.tolist()), counts.tolist(), strict=True))
 
 
 def _rows_before(rows: Any, offset: SourceOffset) -> int:

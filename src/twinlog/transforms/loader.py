@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from twinlog.errors import NoPartitionError, TransformError
-from twinlog.kafka.producer.appends import ADDED, Append, CopyRules, Prepare, RoutedRows
+from twinlog.errors import TransformError
+from twinlog.kafka.producer.appends import Append, CopyRules, Prepare, RoutedRows
 from twinlog.model.call import TransformCall
 from twinlog.model.topic_names import HeartbeatNames, check_name, source_alias
 from twinlog.model.types import SourceOffset, TopicName, TopicPartition
@@ -19,7 +18,8 @@ from twinlog.settings.transform import TransformSettings
 from twinlog.settings.written import key_of
 from twinlog.transforms.build import build, sql_transform
 from twinlog.transforms.contract import Transform, offsets_of
-from twinlog.transforms.fetch_transformer import FetchTransformer, batches_of, partitions_by_key
+from twinlog.transforms.fetch_transformer import FetchTransformer
+from twinlog.transforms.row_appends import place
 
 SURE_S = 60.0
 """The seconds for which an answer of the target about a topic's number of partitions counts."""
@@ -76,36 +76,6 @@ def check_within_cluster(name: str, flow: FlowSettings) -> None:
             f"{flow.source}{flow.separator} are its own copies, which it leaves out",
             message_id="TW-TOPIC-22",
         )
-
-
-def place(routed: RoutedRows, source: TopicPartition, partitions: int, rules: CopyRules) -> dict[int, list[Append]]:
-    """The appends of routed rows by the partition of their topic; `partitions` is its number of partitions.
-
-    Rows that lack partition and key go to the partition with the source's number, and so stay in order. Raises
-    NoPartitionError.
-    """
-    rows = routed.rows
-    numbers = rows.column("partition")
-    there = np.asarray(pc.fill_null(numbers, -1)).astype(np.int64)
-    by_key = np.flatnonzero(there < 0)
-    if len(by_key):
-        keys = rows.column("key").take(pa.array(by_key))
-        there[by_key] = partitions_by_key(keys, partitions, source.partition)
-    if there.max(initial=0) >= partitions:
-        at = int(np.argmax(there))
-        raise NoPartitionError(
-            f"it routes the record at offset {offsets_of(rows)[at]} of {source} to partition {there[at]} of "
-            f"{routed.topic}, which has {partitions}; add partitions, or have it leave the partition null"
-        )
-    found: dict[int, list[Append]] = {}
-    for number in np.unique(there).tolist():
-        chosen = np.flatnonzero(there == number)
-        mine = rows if len(chosen) == rows.num_rows else rows.take(pa.array(chosen))
-        appends = list(batches_of(mine, offsets_of(mine), rules, routed.codec))
-        for append in appends:
-            append.spans = ((ADDED, append.count),)
-        found[number] = appends
-    return found
 
 
 class TransformLoader:

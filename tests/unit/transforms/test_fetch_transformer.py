@@ -31,8 +31,8 @@ from twinlog.kafka.record.batch import HEADER
 from twinlog.kafka.record.compression import CODECS
 from twinlog.mirror.offsets.exact_map import CopiedRuns, ExactMap, Translated
 from twinlog.settings.transform import TransformSettings
-from twinlog.transforms.fetch_transformer import FetchTransformer, partitions_by_key
-from twinlog.transforms.loader import place
+from twinlog.transforms.fetch_transformer import FetchTransformer
+from twinlog.transforms.row_appends import partitions_by_key, place
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
