@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import replace
 
 from twinlog.clock import Clock
 from twinlog.config.connector import ConnectorFlow, connector_kind
 from twinlog.config.worker import WorkerConfig
+from twinlog.connect.config_requests import ConfigRequests
 from twinlog.connect.connector_flows import ConnectorFlows
 from twinlog.connect.connector_offsets import ConnectorOffsets
 from twinlog.connect.group.group import SILENT, JoinGroup
@@ -30,7 +29,6 @@ from twinlog.worker.connectors.model import (
     Config,
     ConnectorInfo,
     ConnectorName,
-    ConnectorState,
     ConnectorStatus,
     Created,
     Health,
@@ -46,23 +44,10 @@ from twinlog.worker.connectors.model import (
     TopicControlRequest,
     Validation,
 )
-from twinlog.worker.connectors.validation import QUERY, refused, validate
+from twinlog.worker.connectors.validation import validate
 from twinlog.worker.spark_flows import SparkOptions
 
 COMMIT = "twinlog"
-
-
-def restarting(restart: RestartRequest, before: ConnectorStatus) -> ConnectorStatus:
-    """The states of a connector, with RESTARTING for each part that the request restarts."""
-
-    def after(status: Status) -> Status:
-        meant = not restart.only_failed or status.state is ConnectorState.FAILED
-        return replace(status, state=ConnectorState.RESTARTING, trace=None) if meant else status
-
-    tasks = before.tasks
-    if restart.include_tasks:
-        tasks = {number: after(status) for number, status in tasks.items()}
-    return replace(before, connector=after(before.connector), tasks=tasks)
 
 
 class Herder:
@@ -125,6 +110,7 @@ class Herder:
         self._offsets = ConnectorOffsets(
             config, self._state, self._flows, admin.clock, lambda: self._group.leads_for_s() > 0, connect
         )
+        self._configs = ConfigRequests(config, self._state, self._may, self.info)
         self._offset_requests = OffsetRequests(self._state, self._offsets, self._thread, self._may)
         self._topic_requests = TopicRequests(config.settings, self._flows, self._may, connect)
 
@@ -322,32 +308,15 @@ class Herder:
 
         The configuration is validated first; a value of None is an error.
         """
-        self._ask_spark(name, config)
-        with self._may.as_leader():
-            wanted = self._checked(name, config, ask=False)
-            created = not self._state.has_connector(name)
-            if not created and not replace:
-                raise RequestError(409, f"Connector {name} already exists")
-            self._may.call_step(lambda: self._state.put(name, wanted, initial if created else None))
-            # The next change may remove the connector.
-            info = self.info(name)
-        return Created(created, info)
+        return self._configs.put(name, config, initial=initial, replace=replace)
 
     def patch(self, name: ConnectorName, changes: Mapping[str, str | None]) -> Created:
         """Change some keys of a connector's configuration; None removes a key (KIP-477)."""
-        if self._state.has_connector(name):
-            self._ask_spark(name, self._merged(name, changes))
-        with self._may.as_leader():
-            wanted = self._checked(name, self._merged(name, changes), ask=False)
-            self._may.call_step(lambda: self._state.put(name, wanted))
-            info = self.info(name)
-        return Created(False, info)
+        return self._configs.patch(name, changes)
 
     def delete(self, name: ConnectorName) -> None:
         """Remove a connector. Its stored offsets stay."""
-        with self._may.as_leader():
-            self._may.require_known(name)
-            self._may.call_step(lambda: self._state.remove(name))
+        self._configs.delete(name)
 
     def restart(self, restart: RestartRequest) -> ConnectorStatus | None:
         """Restart a connector, or parts of it.
@@ -360,7 +329,7 @@ class Herder:
             # The states of a new connector are still missing, and its own instance restarts all the same.
             before = self.status(name) if restart.whole else None
             self._may.call_step(lambda: self._state.restart(restart))
-        return None if before is None else restarting(restart, before)
+        return None if before is None else before.during(restart)
 
     def restart_task(self, task: TaskId) -> None:
         """Restart a task."""
@@ -374,11 +343,7 @@ class Herder:
 
     def set_target_state(self, name: ConnectorName, state: TargetState) -> None:
         """Pause, stop or resume a connector."""
-        with self._may.as_leader():
-            self._may.require_known(name, f"Unknown connector {name}")
-            self._may.call_step(lambda: self._state.set_target_state(name, state))
-            if state is TargetState.STOPPED:
-                self._may.call_step(lambda: self._state.put_tasks(name, ()))
+        self._configs.set_target_state(name, state)
 
     def alter_offsets(self, name: ConnectorName, offsets: Sequence[StoredOffset]) -> str:
         """Replace stored offsets of a stopped connector; returns the message of the answer."""
@@ -407,10 +372,7 @@ class Herder:
         The worker that runs the connector sends this request to the leader.
         """
         self._require_group("externally setting task configurations")
-        with self._may.as_leader():
-            self._may.require_known(name)
-            if self._state.query_state(lambda cluster, _: cluster.target_state(name)) is not TargetState.STOPPED:
-                self._may.call_step(lambda: self._state.put_tasks(name, configs))
+        self._configs.put_tasks(name, configs)
 
     def fence_tasks(self, name: ConnectorName) -> None:
         """Fence the producers of earlier tasks of a connector (KIP-618); another worker asks the leader."""
@@ -420,36 +382,10 @@ class Herder:
             self._may.require_known(name)
             self._zombies.fence(name)
 
-    # The common steps of these methods.
-
     def _require_group(self, what: str) -> None:
         """Refuse a request of another worker to a standalone worker, which is alone (Kafka class StandaloneHerder)."""
         if not self._config.settings.distributed:
             raise RequestError(500, f"Kafka Connect in standalone mode does not support {what}.")
-
-    def _merged(self, name: ConnectorName, changes: Mapping[str, str | None]) -> Config:
-        """A connector's configuration with some changes. Raises RequestError 404 for an unknown connector."""
-        before = self._state.query_state(lambda cluster, _: cluster.connectors.get(name))
-        if before is None:
-            raise RequestError(404, f"Connector {name} not found")
-        return {key: value for key, value in {**before.config, **changes}.items() if value is not None}
-
-    def _ask_spark(self, name: ConnectorName, config: Mapping[str, str | None]) -> None:
-        """Have the query of a configuration analysed, if it has a query, before other changes have to wait.
-
-        The analysis takes seconds, and `_checked` finds its result afterwards.
-        """
-        if config.get(QUERY) and self._may.wait_assignment().leads:
-            with suppress(RequestError):
-                self._checked(name, config)
-
-    def _checked(self, name: ConnectorName, config: Mapping[str, str | None], *, ask: bool = True) -> Config:
-        """The configuration in its stored form. Raises RequestError with every problem found."""
-        wanted = {**config, "name": name}
-        found = validate(wanted.get("connector.class") or "", wanted, self._config, VERSION, ask=ask)
-        if found.error_count:
-            raise RequestError(400, refused(found))
-        return {key: value for key, value in wanted.items() if value is not None}
 
 
 def _kind(config: Config) -> str:

@@ -6,7 +6,7 @@ Names and shapes follow Connect's REST API (KIP-26 and later; Kafka classes of `
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import NewType
 
@@ -117,6 +117,18 @@ class ConnectorStatus:
     connector: Status
     tasks: Mapping[int, Status]
     kind: str = "source"
+
+    def during(self, restart: RestartRequest) -> ConnectorStatus:
+        """These states, with RESTARTING for each part that a request restarts."""
+
+        def after(status: Status) -> Status:
+            meant = not restart.only_failed or status.state is ConnectorState.FAILED
+            return replace(status, state=ConnectorState.RESTARTING, trace=None) if meant else status
+
+        tasks = self.tasks
+        if restart.include_tasks:
+            tasks = {number: after(status) for number, status in tasks.items()}
+        return replace(self, connector=after(self.connector), tasks=tasks)
 
 
 @dataclass(frozen=True, slots=True)
