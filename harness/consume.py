@@ -13,7 +13,8 @@ from harness.errors import HarnessError
 from harness.wait import wait_for
 
 TimestampType = Literal["none", "create", "append"]
-_MOVED = (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE)
+_MOVED = (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.UNKNOWN_TOPIC_OR_PART)
+"""Errors of a broker that does not know yet that it leads the partition; the last is that of a new topic."""
 _TIMESTAMP_TYPES: tuple[TimestampType, ...] = ("none", "create", "append")
 
 
