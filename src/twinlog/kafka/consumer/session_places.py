@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from twinlog.kafka.consumer.nearest import NearestReplicas
-from twinlog.model.types import TopicName, TopicPartition
+from twinlog.model.types import TopicPartition
 
 MANY = 250
 """With more partitions a broker has several sessions."""
@@ -42,7 +42,6 @@ class SessionPlaces:
         self._nearest = nearest
         self._most = most
         self._places: dict[int, tuple[SessionPlace, ...]] = {}
-        self._numbers: dict[TopicName, int] = {}
 
     def divide(self, partitions: Iterable[TopicPartition]) -> None:
         """Give several sessions to each broker with many of these partitions."""
@@ -60,8 +59,6 @@ class SessionPlaces:
             self._places[node] = places = (SessionPlace(node, 0),)
         if len(places) == 1:
             return places[0]
-        first = self._numbers.get(partition.topic)
-        if first is None:
-            # A sum of the name, because hashes of strings have another value in each process.
-            self._numbers[partition.topic] = first = zlib.crc32(partition.topic.encode())
+        # A sum of the name, because hashes of strings have another value in each process.
+        first = zlib.crc32(partition.topic.encode())
         return places[(first + partition.partition // NEIGHBOURS) % len(places)]
